@@ -1,0 +1,342 @@
+"""What the gate and the sandbox say to the rest: roots, verdicts, scopes, command results (chapter 07)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from drawbar.contracts.capability import Scope
+from drawbar.contracts.run import ApprovalMode
+
+if TYPE_CHECKING:
+    from drawbar.contracts.tool import ToolCall
+
+__all__ = [
+    "Access",
+    "Approval",
+    "ApprovalAsk",
+    "Approver",
+    "CommandRequest",
+    "CommandResult",
+    "CommandRunner",
+    "Gate",
+    "Grant",
+    "PathUse",
+    "PinnedRoot",
+    "Policy",
+    "SandboxBackend",
+    "SandboxPlan",
+    "Target",
+    "Trial",
+    "Verdict",
+    "Wrapped",
+]
+
+Access = Literal["read", "list", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedRoot:
+    """A canonical workspace root and its identity at pin time (BND-1).
+
+    ``git_dirs`` are a linked worktree's real git folders, verified at both ends when pinned (BND-11).
+    """
+
+    path: Path
+    device: int
+    inode: int
+    working_directory: Path
+    git_dirs: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything the gate and the sandbox decide from, frozen at the run's start; data, no behaviour.
+
+    ``tools`` and ``scopes`` come from the frozen capability set. ``hidden`` are absolute folders that no
+    scope and no native tool may reach (BND-16: data, state, config folders, sockets). ``readable`` are
+    exceptions to it, read-only (pinned skill files). ``deny_read`` are gitignore-style patterns or absolute
+    paths of account and project (BND-17). ``standing`` are the rules saved earlier, read once at the start
+    (BND-16). ``sandbox`` is ``on`` or ``off``; ``explicit_off`` says that both ``--sandbox off`` and the
+    approval mode were typed on the command line (BND-6).
+    """
+
+    root: PinnedRoot
+    tools: frozenset[str]
+    scopes: tuple[Scope, ...]
+    approval: ApprovalMode = "never"
+    network: tuple[str, ...] = ()
+    plan: bool = False
+    hidden: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    deny_read: tuple[str, ...] = ()
+    standing: tuple[StandingRule, ...] = ()
+    sandbox: Literal["on", "off"] = "on"
+    explicit_off: bool = False
+    asks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StandingRule:
+    """A saved approval: the tool, the scope, and the exact pattern that it covers (SES-18, QLT-4).
+
+    For Bash ``pattern`` is the words of one simple command, the last of which may be ``*`` for any further
+    plain words; for a file tool it is a path relative to the root or a folder ending in ``/``.
+    """
+
+    id: str
+    tool: str
+    scope: Scope
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathUse:
+    """One path argument of a call: which argument, the path as the model gave it, and what for."""
+
+    argument: str
+    path: str
+    access: Access
+
+
+@dataclass(slots=True)
+class Target:
+    """A path that the gate resolved and opened; the tool works on these descriptors and never reopens (BND-3).
+
+    ``path`` is the canonical path as resolved; ``relative`` is None outside the root. For ``read`` and
+    ``list``, ``fd`` is the opened file or folder (None when it doesn't exist). For ``write``, ``parent_fd`` is
+    the folder that holds ``name`` (None while parents are missing: ``missing`` names them from ``parent_fd``
+    of the deepest existing one) and ``fd`` the existing file, opened for reading, or None.
+    """
+
+    use: PathUse
+    path: Path
+    relative: str | None
+    fd: int | None = None
+    parent_fd: int | None = None
+    name: str = ""
+    missing: tuple[str, ...] = ()
+
+    def close(self) -> None:
+        """Give the descriptors back; safe to call twice."""
+        import os
+
+        for fd in (self.fd, self.parent_fd):
+            if fd is not None:
+                os.close(fd)
+        self.fd = self.parent_fd = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A person's yes to exactly these final bytes: tool, scope and arguments digest (BND-3)."""
+
+    approval_id: str
+    arguments_sha256: str
+    scope: Scope
+    by: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The gate's answer. Exactly one of allow, refuse, ask; a fault is a refusal with ``cause='fault'``.
+
+    ``code`` and ``cause`` are None on allow. ``message`` is for the model on refuse, for the person on ask.
+    ``rule`` names what decided (``mode:ask``, ``standing:a_…``, ``path:outside``, …). ``input`` is the typed,
+    validated tool input. ``proposed`` is the exact rule that *always* would save, None if none may be offered.
+    ``us`` is the time the gate took, in microseconds. ``close()`` gives the descriptors back.
+    """
+
+    outcome: Literal["allow", "refuse", "ask"]
+    code: str | None = None
+    cause: Literal["policy", "person", "fault"] | None = None
+    message: str = ""
+    rule: str | None = None
+    by: str = "policy"
+    scope: Scope = "workspace"
+    input: Any = None
+    targets: list[Target] = field(default_factory=list[Target])
+    proposed: StandingRule | None = None
+    arguments_sha256: str = ""
+    us: int = 0
+
+    def close(self) -> None:
+        for target in self.targets:
+            target.close()
+
+
+class Gate(Protocol):
+    """The one decider of tool calls (BND-3). Never raises: a fault inside is a refusal."""
+
+    async def judge(self, call: ToolCall, *, grant: Grant | None = None) -> Verdict:
+        """Decide ``call`` now, at the moment of its execution; ``grant`` answers an earlier ask."""
+        ...
+
+    def remember(self, rule: StandingRule) -> None:
+        """A person allowed this rule for the rest of the session (or for good)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsk:
+    """What a person is shown: the exact arguments, the scope, why, and the rule that *always* would save."""
+
+    call_id: str
+    tool: str
+    arguments: Any
+    scope: Scope
+    reason: str
+    rule: StandingRule | None
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A person's answer, or ``None`` for ``decision`` when nobody took it within the time-out (RUN-35)."""
+
+    approval_id: str
+    decision: Literal["once", "session", "always", "deny"] | None
+    by: str = ""
+    message: str | None = None
+
+
+class Approver(Protocol):
+    """Asks a person; implemented by the live run, which records both sides."""
+
+    async def request_approval(self, ask: ApprovalAsk) -> Approval: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPlan:
+    """What one command may touch; data from which a back end makes its own flags (BND-8 … BND-10).
+
+    ``private_tmp`` is the session's own temporary folder on disk (scope ``workspace``); None means a discarded
+    one. ``masked`` are folders to hide, ``masked_files`` files to hide, ``read_only`` holes in the root that
+    exist and were reached without a symlink, ``writable`` further folders (a worktree's verified git folders).
+    ``readable`` are read-only exceptions below masked folders.
+    """
+
+    scope: Scope
+    root: PinnedRoot
+    cwd: Path
+    private_tmp: Path | None = None
+    masked: tuple[Path, ...] = ()
+    masked_files: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    read_only: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class Wrapped:
+    """An argv ready to spawn: descriptors to pass on, environment, and what to close afterwards."""
+
+    argv: list[str]
+    env: dict[str, str]
+    pass_fds: tuple[int, ...] = ()
+    cwd: str | None = None
+    info_fd: int | None = None
+
+    def close(self) -> None:
+        import os
+
+        for fd in self.pass_fds:
+            os.close(fd)
+        self.pass_fds = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Whether a sandbox works here, shown by a real command (QLT-1). ``cause`` and ``cure`` say why not."""
+
+    ok: bool
+    backend: str
+    version: str | None = None
+    cause: str | None = None
+    cure: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class SandboxBackend(Protocol):
+    """One interface for every operating system (BND-8)."""
+
+    name: str
+
+    async def trial(self) -> Trial: ...
+
+    def wrap(self, plan: SandboxPlan, argv: Sequence[str]) -> Wrapped: ...
+
+    def explain(self, stderr: str) -> str | None:
+        """What the sandbox denied, in words for the model; None when the text is not its doing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRequest:
+    """One command to run.
+
+    Args:
+        argv: the program and its arguments; for Bash ``["/bin/bash", "-c", command]``.
+        scope: already decided by the gate.
+        limit_s: seconds until the whole process tree is ended.
+        on_output: gets decoded output as it comes (never raises, never blocks).
+        artifact: where the full output is kept once it outgrows the head and tail; None keeps none.
+        head_bytes, tail_bytes: how much of each end is kept in memory.
+        stdin: bytes given on standard input, else ``/dev/null``.
+        separate: keep standard error apart from standard output.
+    """
+
+    argv: tuple[str, ...]
+    scope: Scope
+    limit_s: float
+    cwd: Path | None = None
+    on_output: Callable[[str], None] | None = None
+    artifact: Path | None = None
+    head_bytes: int = 32 * 1024
+    tail_bytes: int = 64 * 1024
+    stdin: bytes | None = None
+    separate: bool = False
+    env: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class CommandResult:
+    """How a command ended: exactly one of these a call (QLT-12).
+
+    ``exit_code`` is None only when it never started; 128+n for a signal. ``head`` and ``tail`` are decoded with
+    replacement characters; ``dropped`` counts the bytes between them, ``total`` all of them. ``artifact`` is set
+    when the full output (up to its cap) is on disk. ``denial`` is the sandbox's explanation, if it denied.
+    """
+
+    cause: Literal["ok", "error", "timeout", "aborted", "unknown"]
+    exit_code: int | None
+    head: str = ""
+    tail: str = ""
+    stderr: str = ""
+    dropped: int = 0
+    total: int = 0
+    duration_ms: int = 0
+    artifact: Path | None = None
+    left_behind: int = 0
+    denial: str | None = None
+
+    @property
+    def output(self) -> str:
+        """Head and tail joined, with a line that says what was dropped between them."""
+        if not self.dropped:
+            return self.head + self.tail
+        return f"{self.head}\n[… {self.dropped} bytes dropped …]\n{self.tail}"
+
+
+class CommandRunner(Protocol):
+    """Runs commands in the sandbox of the run's policy."""
+
+    async def run(self, request: CommandRequest) -> CommandResult:
+        """Run to the end; on cancellation the whole tree is ended before the cancellation goes on."""
+        ...
+
+
+OnOutput = Callable[[str], None]
+Sync = Callable[[], Awaitable[None]]

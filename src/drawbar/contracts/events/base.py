@@ -1,0 +1,23 @@
+"""The envelope of an event and the base of every payload (CON-11)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from drawbar.contracts.codec import Raw, Record
+
+
+class Payload(Record):
+    """Base of every payload; ``event`` is its tag on the wire, an explicit string (ARC-3)."""
+
+    event: ClassVar[str] = ""
+
+
+class Event(Record):
+    """One line of ``events.jsonl`` as read: the payload stays raw until somebody needs it typed."""
+
+    seq: int
+    at: str
+    type: str
+    payload: Raw
+    chain: str = ""

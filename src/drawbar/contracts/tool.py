@@ -1,0 +1,181 @@
+"""Tools as the gate, the engines and the prompt see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from drawbar.contracts.codec import Request
+from drawbar.contracts.events.base import Payload
+
+if TYPE_CHECKING:
+    from drawbar.contracts.boundary import CommandRunner, PathUse, PinnedRoot, Verdict
+    from drawbar.contracts.capability import CapabilitySet
+
+__all__ = [
+    "Artifacts",
+    "ExecutedCall",
+    "FileChange",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolExecutor",
+    "ToolResult",
+    "ToolSource",
+    "ToolSpec",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the model made it: ``arguments`` unredacted (CON-38), ``entry_id`` of its assistant entry."""
+
+    id: str
+    name: str
+    arguments: Any
+    entry_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a tool is.
+
+    Args:
+        name: as the model calls it.
+        description: for the model; the first sentence says what it does.
+        input: the strict input struct; its JSON Schema is the tool's.
+        kind: ``read`` and ``internal`` change nothing outside the harness, ``write`` changes files natively,
+            ``execute`` runs programs.
+        paths: the path arguments of a validated input; the gate confines each.
+        command: the shell command of a validated input, for tools of kind ``execute``.
+        parallel: whether consecutive calls may run together (BND-3: read-only ones).
+        limit_s, limit_max_s: default and greatest run time in seconds (BND-18).
+        guidance: lines for the prompt's tools section (PRM-2, c4).
+    """
+
+    name: str
+    description: str
+    input: type[Request]
+    kind: Literal["read", "write", "execute", "internal"]
+    paths: Callable[[Any], Sequence[PathUse]] = lambda _input: ()
+    command: Callable[[Any], str | None] = lambda _input: None
+    parallel: bool = False
+    limit_s: float = 60.0
+    limit_max_s: float = 600.0
+    guidance: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A native change of one file, path relative to the root, SHA-256 of the bytes before and after."""
+
+    path: str
+    change: Literal["created", "modified", "deleted"]
+    before: str | None
+    after: str | None
+
+
+@dataclass(slots=True)
+class ToolResult:
+    """What a tool gives back: content blocks in the native history's form, bounded (ENG-6).
+
+    ``details`` go into the history's ``details`` (a diff, say) and are not sent to the model. ``artifact`` is
+    relative to the run folder.
+    """
+
+    content: list[dict[str, Any]]
+    is_error: bool = False
+    cause: Literal["ok", "error", "timeout", "aborted", "unknown"] = "ok"
+    exit_code: int | None = None
+    details: dict[str, Any] | None = None
+    artifact: str | None = None
+    changes: list[FileChange] = field(default_factory=list[FileChange])
+
+    @classmethod
+    def text(cls, text: str, **rest: Any) -> ToolResult:
+        """A result of one text block."""
+        return cls(content=[{"type": "text", "text": text}], **rest)
+
+    @classmethod
+    def error(cls, text: str, **rest: Any) -> ToolResult:
+        """A failed call: ``text`` tells the model what to do next."""
+        return cls(content=[{"type": "text", "text": text}], is_error=True, cause=rest.pop("cause", "error"), **rest)
+
+    @property
+    def joined(self) -> str:
+        """All text blocks joined."""
+        return "\n".join(b["text"] for b in self.content if b.get("type") == "text")
+
+
+class Artifacts(Protocol):
+    """The run's artifact folder; owned by the event log (CON-39)."""
+
+    def path(self, name: str) -> Path:
+        """An absolute path for a new artifact called ``name`` (made unique)."""
+        ...
+
+    def added(self, path: Path, *, call_id: str | None = None, media_type: str = ..., reason: str | None = None) -> str:
+        """Record a finished artifact as ``artifact.added``; returns its path relative to the run folder."""
+        ...
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """What a tool may use while it runs; built per run by the run, per call by the executor."""
+
+    root: PinnedRoot
+    commands: CommandRunner
+    artifacts: Artifacts
+    capabilities: CapabilitySet
+    emit: Callable[[Payload], Any]
+    call_id: str = ""
+    on_output: Callable[[str], None] = lambda _text: None
+    read_versions: dict[str, str] = field(default_factory=dict[str, str])
+    """Canonical path → SHA-256 of what the model last read or wrote there (BND-7, QLT-10)."""
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What ``get_capabilities`` shows besides the set: approval mode, sandbox, root."""
+
+
+class Tool(Protocol):
+    """One tool. It gets a call that the gate allowed, with the descriptors that the gate opened."""
+
+    spec: ToolSpec
+
+    async def run(self, verdict: Verdict, context: ToolContext) -> ToolResult:
+        """Carry the call out; may raise: the executor turns that into an error result."""
+        ...
+
+
+class ToolSource(Protocol):
+    """Whatever offers tools to a run (built-in, MCP, subagents, the embedding application)."""
+
+    def tools(self) -> Sequence[Tool]: ...
+
+
+@dataclass(slots=True)
+class ExecutedCall:
+    """One call and its result entry, as the engine continues from it."""
+
+    call: ToolCall
+    result: ToolResult
+    refused: bool = False
+
+
+class ToolExecutor(Protocol):
+    """Judges and carries out the calls of one assistant message, and records them (BND-3, SES-21)."""
+
+    def specs(self) -> Sequence[ToolSpec]: ...
+
+    async def execute(
+        self, calls: Sequence[ToolCall], admit: Callable[[ToolCall, ToolResult], str]
+    ) -> list[ExecutedCall]:
+        """Carry out ``calls`` in order; consecutive parallel ones together.
+
+        Args:
+            calls: of one assistant message, in order.
+            admit: appends a result to the native history and returns its entry id; called once a call, also
+                for refused and aborted ones, before ``tool.completed`` is written (SES-21).
+        """
+        ...
