@@ -13,12 +13,12 @@ Scope = Literal["read-only", "workspace", "outside"]
 SCOPES: Final = ("read-only", "workspace", "outside")
 
 
-class SubagentRights(FrozenRecord):
+class SubagentRights(FrozenRecord, frozen=True):
     depth: int = 0
     max_children: int = 0
 
 
-class CapabilitySet(FrozenRecord):
+class CapabilitySet(FrozenRecord, frozen=True):
     """Names of tools, plugins, scopes and connectors, the network mode, subagent and question rights.
 
     ``network`` holds the allowed hosts; an empty tuple is off (BND-13: no socket at all).
