@@ -83,13 +83,15 @@ class StandingRule:
     """A saved approval: the tool, the scope, and the exact pattern that it covers (SES-18, QLT-4).
 
     For Bash ``pattern`` is the words of one simple command, the last of which may be ``*`` for any further
-    plain words; for a file tool it is a path relative to the root or a folder ending in ``/``.
+    plain words; for a file tool it is a path relative to the root or a folder ending in ``/``. ``root`` is the
+    workspace that it was given for: a yes in one project says nothing about another.
     """
 
     id: str
     tool: str
     scope: Scope
     pattern: str
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ __all__ = [
     "Record",
     "Request",
     "UnsetType",
+    "as_object",
     "convert",
     "decode",
     "decoder",
@@ -116,6 +117,11 @@ def convert(value: Any, kind: type[T], *, what: str) -> T:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{what}: {error}", what=what) from error
+
+
+def as_object(value: Any) -> dict[str, Any] | None:
+    """``value`` when it is a JSON object, else None: for data whose shape nobody promised."""
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def field_names(kind: type[msgspec.Struct]) -> tuple[str, ...]:

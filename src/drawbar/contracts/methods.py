@@ -17,6 +17,7 @@ __all__ = [
     "METHODS",
     "ApproveInput",
     "ApproveOutput",
+    "Check",
     "Family",
     "FirstBad",
     "Inspection",
@@ -156,6 +157,15 @@ class ReindexOutput(Record, omit_defaults=False):
     skipped: int
 
 
+class Check(Record, omit_defaults=False):
+    """One finding of ``doctor`` (CLI-4): what was looked at, whether it is well, and how to mend it."""
+
+    name: str
+    ok: bool
+    message: str
+    cure: str | None = None
+
+
 class Recovery(Record, omit_defaults=False):
     """What opening the root had to settle (RUN-13)."""
 
@@ -217,6 +227,7 @@ METHODS: Final[dict[str, Method]] = {
             ("not_found", "run_not_active", "owner_unreachable", "not_permitted", "invalid_request"),
             "Answer a pending approval.",
         ),
+        Method("doctor", NoInput, list[Check], (), "Check sandbox, git, accounts and the data root."),
         Method("reindex", NoInput, ReindexOutput, (), "Rebuild the run index from the runs."),
     )
 }  # fmt: skip

@@ -1,0 +1,214 @@
+"""The composition root: the only place that constructs and wires (ARC-1)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drawbar import __version__
+from drawbar.config import Settings, load_settings
+from drawbar.contracts.clock import Clock, SystemClock
+from drawbar.contracts.errors import UnsupportedFeature
+from drawbar.contracts.methods import Check, Recovery, ReindexOutput
+from drawbar.runs.control import socket_folder
+from drawbar.runs.peers import MARKER
+from drawbar.runs.recover import recover
+from drawbar.runs.registry import RunRegistry
+from drawbar.sessions.assembly import Equipment
+from drawbar.sessions.service import Sessions
+from drawbar.stores.accounts import Accounts
+from drawbar.stores.approvals import ApprovalStore
+from drawbar.stores.layout import Layout
+from drawbar.stores.redaction import SecretRedactor, known_from_environment
+from drawbar.stores.runs import RunStore
+
+if TYPE_CHECKING:
+    from drawbar.contracts.boundary import PinnedRoot, Policy, SandboxBackend
+    from drawbar.contracts.capability import CapabilitySet
+    from drawbar.contracts.engine import Engine, Redactor
+    from drawbar.contracts.model import Account
+    from drawbar.contracts.run import RunRecord
+    from drawbar.contracts.tool import ToolSpec
+    from drawbar.runs.live import LiveRun
+
+__all__ = ["Harness", "open_harness"]
+
+
+class Harness:
+    """An open data root: start runs, follow them, look into them.
+
+    Made by :func:`open_harness`; use it as ``async with drawbar.open() as harness``.
+    """
+
+    def __init__(self, *, sessions: Sessions, runs: RunRegistry, store: RunStore, recovery: Recovery,
+                 checks: Callable[[], AsyncIterator[Check]]) -> None:  # fmt: skip
+        self.sessions = sessions
+        self.runs = runs
+        self.recovery = recovery
+        self._store = store
+        self._checks = checks
+
+    async def doctor(self) -> list[Check]:
+        """Sandbox, git, accounts and the health of the data root, each with its cure (CLI-4)."""
+        return [check async for check in self._checks()]
+
+    def reindex(self) -> ReindexOutput:
+        """Rebuild the run index from the runs (CON-29)."""
+        return self._store.reindex()
+
+
+@asynccontextmanager
+async def open_harness(
+    root: Path | str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    accounts: Iterable[Account] = (),
+    clock: Clock | None = None,
+    recover_runs: bool = True,
+) -> AsyncIterator[Harness]:
+    """Open a data root and settle what a crash left in it.
+
+    Args:
+        root: the data root; None takes ``$DRAWBAR_HOME``, else the platform's user-data folder (CON-30).
+        environ: the environment to read keys and settings from; None takes the process's own.
+        accounts: accounts that the embedding program brings besides those of the environment.
+        clock: time source.
+        recover_runs: settle runs whose owner is gone (RUN-13); only looking tools switch it off.
+
+    Raises:
+        IncompatibleRoot: the root was made by a newer, incompatible release; nothing was changed.
+        StorageFailed: the root can't be made or written.
+    """
+    environment = dict(os.environ if environ is None else environ)
+    clock = clock or SystemClock()
+    layout = Layout.resolve(environment, Path(root) if root is not None else None)
+    layout.open()
+    redactor = SecretRedactor(known_from_environment(environment))
+    store = RunStore(layout, redactor=redactor, clock=clock)
+    recovery = recover(store, redactor=redactor, clock=clock) if recover_runs else Recovery(interrupted_run_ids=[])
+    sockets = socket_folder(layout.data, environment)
+    registry = RunRegistry(store, sockets)
+    account_list = Accounts(environment, redactor, accounts)
+    approvals = ApprovalStore(layout.approvals_file)
+    assembly = _Assembly(layout, redactor, clock, environment, approvals, sockets)
+
+    def settings(project: Path | None) -> Settings:
+        return load_settings(layout.config, layout.data, project)
+
+    async def checks() -> AsyncIterator[Check]:
+        from drawbar.runs.health import examine
+
+        async for check in examine(layout, store, account_list, assembly.backend()):
+            yield check
+
+    sessions = Sessions(
+        layout=layout,
+        store=store,
+        registry=registry,
+        accounts=account_list,
+        approvals=approvals,
+        redactor=redactor,
+        clock=clock,
+        settings=settings,
+        assembly=assembly,
+        sockets=sockets,
+        version=__version__,
+    )
+    harness = Harness(sessions=sessions, runs=registry, store=store, recovery=recovery, checks=checks)
+    try:
+        yield harness
+    finally:
+        await registry.close()
+        await sessions.close()
+
+
+class _Assembly:
+    """Builds one run's parts; every import here is lazy, so that a command loads only what it needs (ARC-4)."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        redactor: Redactor,
+        clock: Clock,
+        environ: Mapping[str, str],
+        approvals: ApprovalStore,
+        sockets: Path,
+    ) -> None:
+        self._layout = layout
+        self._redactor = redactor
+        self._clock = clock
+        self._environ = environ
+        self._approvals = approvals
+        self._sockets = sockets
+        self._backend: SandboxBackend | None = None
+
+    def engine(self, name: str) -> Engine:
+        if name != "native":
+            raise UnsupportedFeature(f"the engine {name!r} isn't built yet; only `native` is", feature=name)
+        from drawbar.engines.native import NativeEngine
+        from drawbar.models import provider_for
+
+        return NativeEngine(lambda account: provider_for(account, clock=self._clock), self._clock)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        from drawbar.tools.registry import builtin_tools
+
+        return tuple(tool.spec for tool in builtin_tools())
+
+    def pin(self, cwd: str, *, read_only: bool) -> PinnedRoot:
+        from drawbar.boundary.roots import pin_root
+
+        return pin_root(Path(cwd), hidden=(*self._layout.hidden(), self._sockets), read_only=read_only)
+
+    def backend(self) -> SandboxBackend:
+        if self._backend is None:
+            from drawbar.boundary.bubblewrap import Bubblewrap
+
+            self._backend = Bubblewrap()
+        return self._backend
+
+    def namespaced(self) -> bool:
+        from drawbar.boundary.unconfined import pid_namespace_available
+
+        return pid_namespace_available()
+
+    def equip(self, live: LiveRun, record: RunRecord, policy: Policy, capabilities: CapabilitySet) -> Equipment:
+        from drawbar.boundary.gate import PolicyGate
+        from drawbar.boundary.runner import SandboxRunner
+        from drawbar.contracts.tool import ToolContext
+        from drawbar.tools.executor import GatedExecutor
+        from drawbar.tools.registry import builtin_tools
+
+        tools = [tool for tool in builtin_tools() if tool.spec.name in policy.tools]
+        runner = SandboxRunner(
+            policy,
+            backend=self.backend(),
+            private_tmp=self._layout.session_tmp(record.session_id),
+            environ=self._environ,
+            marker=f"{MARKER}={live.id}",
+        )
+        context = ToolContext(
+            root=policy.root,
+            commands=runner,
+            artifacts=live.log.artifacts(),
+            capabilities=capabilities,
+            emit=live.emit,
+            facts={
+                "approval": policy.approval,
+                "sandbox": policy.sandbox,
+                "workspace_root": str(policy.root.path),
+            },
+        )
+        executor = GatedExecutor(
+            gate=PolicyGate(policy, {tool.spec.name: tool.spec for tool in tools}),
+            tools=tools,
+            context=context,
+            approver=live,
+            redactor=self._redactor,
+            save_rule=self._approvals.add,
+            clock=self._clock,
+        )
+        return Equipment(executor=executor, trial=runner.trial, close=runner.close)

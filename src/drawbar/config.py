@@ -1,0 +1,132 @@
+"""Settings from files, by precedence: caller, environment, trusted project, user, default (CON-36).
+
+A project's own file is repository content. Until a person has trusted that exact content it may only
+narrow: a stricter approval mode, the sandbox on, more paths that must not be read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from drawbar.contracts.codec import as_object, loads
+from drawbar.contracts.errors import InvalidInput
+from drawbar.contracts.run import ApprovalMode
+
+__all__ = ["Settings", "load_settings"]
+
+PROJECT_FILE = Path(".drawbar") / "config.toml"
+_KEYS = {"account", "model", "effort", "approval", "sandbox", "deny_read"}
+_NARROWING = {"approval", "sandbox", "deny_read"}
+_MAX_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the files say. ``project_approval`` stands apart because the stricter of the two holds (BND-6)."""
+
+    account: str | None = None
+    model: str | None = None
+    effort: str | None = None
+    approval: ApprovalMode | None = None
+    project_approval: ApprovalMode | None = None
+    sandbox: Literal["on", "off"] | None = None
+    deny_read: tuple[str, ...] = ()
+    notices: tuple[str, ...] = field(default=())
+
+
+def load_settings(config: Path, data: Path, root: Path | None) -> Settings:
+    """Read the user's file and, below ``root``, the project's.
+
+    Args:
+        config: the config folder.
+        data: the data root, whose ``trust.json`` names trusted project files by content hash.
+        root: the workspace root, or None.
+
+    Raises:
+        InvalidInput: a file that can't be read or holds a wrong value, naming file and key. A project's
+            broken file is an error too: ignoring what should have narrowed would widen.
+    """
+    user = _read(config / "config.toml")
+    settings = Settings(
+        account=user.get("account"),
+        model=user.get("model"),
+        effort=user.get("effort"),
+        approval=user.get("approval"),
+        sandbox=user.get("sandbox"),
+        deny_read=tuple(user.get("deny_read", ())),
+    )
+    if root is None or not (root / PROJECT_FILE).is_file():
+        return settings
+    path = root / PROJECT_FILE
+    project = _read(path)
+    notices: list[str] = []
+    if not _trusted(data, path):
+        dropped = sorted(set(project) - _NARROWING)
+        if project.get("sandbox") == "off":
+            dropped.append("sandbox")
+            del project["sandbox"]
+        if dropped:
+            notices.append(
+                f"{PROJECT_FILE} of this project isn't trusted, so it may only narrow; ignored: {', '.join(dropped)}"
+            )
+        project = {key: value for key, value in project.items() if key in _NARROWING}
+    return replace(
+        settings,
+        account=project.get("account", settings.account),
+        model=project.get("model", settings.model),
+        effort=project.get("effort", settings.effort),
+        project_approval=project.get("approval"),
+        sandbox=project.get("sandbox", settings.sandbox),
+        deny_read=(*settings.deny_read, *project.get("deny_read", ())),
+        notices=tuple(notices),
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InvalidInput(f"{path} can't be read: {error.strerror}", path=str(path)) from error
+    if len(raw) > _MAX_BYTES:
+        raise InvalidInput(f"{path} is larger than 1 MiB; that is no settings file", path=str(path))
+    try:
+        values = tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} is not valid TOML: {error}", path=str(path)) from error
+    _check(path, values)
+    return values
+
+
+def _check(path: Path, values: Mapping[str, Any]) -> None:
+    unknown = sorted(set(values) - _KEYS)
+    if unknown:
+        raise InvalidInput(
+            f"{path}: unknown setting {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}", field=unknown[0]
+        )
+    for key in ("account", "model", "effort"):
+        if key in values and not (isinstance(values[key], str) and values[key]):
+            raise InvalidInput(f"{path}: {key} must be a non-empty string", field=key)
+    if "approval" in values and values["approval"] not in get_args(ApprovalMode):
+        raise InvalidInput(f"{path}: approval must be one of {', '.join(get_args(ApprovalMode))}", field="approval")
+    if "sandbox" in values and values["sandbox"] not in ("on", "off"):
+        raise InvalidInput(f'{path}: sandbox must be "on" or "off"', field="sandbox")
+    denied: Any = values.get("deny_read", [])
+    if not isinstance(denied, list) or not all(isinstance(item, str) and item for item in denied):  # pyright: ignore[reportUnknownVariableType]
+        raise InvalidInput(f"{path}: deny_read must be a list of non-empty patterns", field="deny_read")
+
+
+def _trusted(data: Path, path: Path) -> bool:
+    """Whether a person recorded trust in exactly this content (QLT-3); a damaged trust file trusts nothing."""
+    try:
+        files = as_object((as_object(loads((data / "trust.json").read_bytes())) or {}).get("files")) or {}
+        return files.get(str(path)) == hashlib.sha256(path.read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return False

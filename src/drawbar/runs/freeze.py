@@ -1,0 +1,55 @@
+"""Capabilities are resolved, intersected and frozen once, at the run's start (RUN-2, RUN-5, BND-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from drawbar.contracts.capability import SCOPES, CapabilitySet, Scope
+from drawbar.contracts.errors import InvalidInput
+from drawbar.contracts.run import ApprovalMode
+
+__all__ = ["approval_mode", "caller_capabilities", "freeze"]
+
+_STRICTNESS: tuple[ApprovalMode, ...] = ("read-only", "ask", "never", "auto-workspace")
+
+
+def caller_capabilities(tools: Sequence[str]) -> CapabilitySet:
+    """All that a person's own top-level run may have: every built-in tool, inside the workspace, no network."""
+    return CapabilitySet(tools=tuple(tools), scopes=("read-only", "workspace")).normalised()
+
+
+def freeze(
+    caller: CapabilitySet, *, narrow_tools: Sequence[str] | None, narrow_scopes: Sequence[str] | None
+) -> CapabilitySet:
+    """The caller's set, intersected with a narrower requested one; it never widens.
+
+    Raises:
+        InvalidInput: a requested name doesn't exist, so that a typo doesn't silently take a tool away.
+    """
+    unknown = sorted(set(narrow_tools or ()) - set(caller.tools))
+    if unknown:
+        raise InvalidInput(f"narrow_tools: no such tool: {', '.join(unknown)}", field="narrow_tools")
+    scopes: list[Scope] = []
+    for name in narrow_scopes if narrow_scopes is not None else SCOPES:
+        if name not in SCOPES:
+            raise InvalidInput(f"narrow_scopes: no such scope: {name}", field="narrow_scopes")
+        scopes.append(name)
+    requested = CapabilitySet(
+        tools=tuple(narrow_tools) if narrow_tools is not None else caller.tools,
+        plugins=caller.plugins,
+        scopes=tuple(scopes),
+        network=caller.network,
+        connectors=caller.connectors,
+        subagents=caller.subagents,
+        questions=caller.questions,
+    )
+    return caller.intersect(requested)
+
+
+def approval_mode(*modes: ApprovalMode | None, automatic: bool) -> ApprovalMode:
+    """The stricter of what account, project and caller say; an automatic run never asks (BND-6).
+
+    ``--unattended`` turns every mode but ``read-only`` into ``never``.
+    """
+    mode: ApprovalMode = next((mode for mode in _STRICTNESS if mode in modes), "ask")
+    return "never" if automatic and mode != "read-only" else mode

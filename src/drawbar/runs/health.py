@@ -1,0 +1,162 @@
+"""What ``drawbar doctor`` looks at: sandbox, git, accounts, the data root; each finding with its cure (CLI-4)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drawbar.contracts.errors import DrawbarError
+from drawbar.contracts.methods import Check
+
+if TYPE_CHECKING:
+    from drawbar.contracts.boundary import SandboxBackend
+    from drawbar.stores.accounts import Accounts
+    from drawbar.stores.layout import Layout
+    from drawbar.stores.runs import RunStore
+
+__all__ = ["examine"]
+
+LOW_SPACE = 200 * 1024 * 1024
+GIT_LIMIT_S = 5.0
+
+
+async def examine(layout: Layout, store: RunStore, accounts: Accounts, backend: SandboxBackend) -> AsyncIterator[Check]:
+    """All findings, in the order a person would mend them."""
+    yield await _sandbox(backend)
+    yield _search("ripgrep", "rg", "ripgrep")
+    yield _search("fd", "fdfind", "fd-find", "fd")
+    yield await _git()
+    yield _accounts(accounts)
+    yield _writable(layout)
+    yield _modes(layout)
+    yield _space(layout)
+    yield _index(layout)
+    yield _active(store)
+
+
+async def _sandbox(backend: SandboxBackend) -> Check:
+    trial = await backend.trial()
+    if trial.ok:
+        return Check(name="sandbox", ok=True, message=f"{trial.backend} {trial.version or ''} works".strip())
+    return Check(name="sandbox", ok=False, message=trial.cause or "the sandbox doesn't work", cure=trial.cure)
+
+
+def _search(name: str, program: str, package: str, *others: str) -> Check:
+    for candidate in (program, *others):
+        if shutil.which(candidate):
+            return Check(name=name, ok=True, message=f"{candidate} found")
+    return Check(
+        name=name,
+        ok=True,
+        message="not found; a slower built-in search does the same for common patterns",
+        cure=f"install the package {package}",
+    )
+
+
+async def _git() -> Check:
+    cure = "install git; without it a workspace is just its folder"
+    try:
+        process = await asyncio.create_subprocess_exec(
+            "git", "--version", stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError:
+        return Check(name="git", ok=False, message="git isn't installed", cure=cure)
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), GIT_LIMIT_S)
+    except TimeoutError:
+        process.kill()
+        return Check(name="git", ok=False, message="git doesn't answer", cure=cure)
+    return Check(name="git", ok=True, message=output.decode(errors="replace").strip())
+
+
+def _accounts(accounts: Accounts) -> Check:
+    known = accounts.list()
+    if known:
+        named = ", ".join(f"{account.id} ({account.base_url})" for account in known)
+        return Check(name="accounts", ok=True, message=named)
+    return Check(
+        name="accounts",
+        ok=False,
+        message="no model account",
+        cure="set ANTHROPIC_API_KEY, or try the embedded scripted model with `drawbar demo`",
+    )
+
+
+def _writable(layout: Layout) -> Check:
+    for folder in (layout.data, layout.runs, layout.active, layout.state):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            return Check(
+                name="data root",
+                ok=False,
+                message=f"{folder} can't be written",
+                cure="make it yours and writable, or name another root with DRAWBAR_HOME",
+            )
+    return Check(name="data root", ok=True, message=str(layout.data))
+
+
+def _modes(layout: Layout) -> Check:
+    loose = [str(path) for path in (layout.data, layout.state, layout.config) if _others_may(path)]
+    if loose:
+        return Check(
+            name="privacy",
+            ok=False,
+            message=f"other users can open {', '.join(loose)}",
+            cure=f"chmod 700 {' '.join(loose)}",
+        )
+    return Check(name="privacy", ok=True, message="the data root is yours alone")
+
+
+def _others_may(path: Path) -> bool:
+    return path.exists() and bool(path.stat().st_mode & 0o077)
+
+
+def _space(layout: Layout) -> Check:
+    free = shutil.disk_usage(layout.data).free
+    message = f"{free // (1024 * 1024)} MiB free"
+    if free < LOW_SPACE:
+        return Check(name="disk", ok=False, message=message, cure="free some space: a run that can't be saved stops")
+    return Check(name="disk", ok=True, message=message)
+
+
+def _index(layout: Layout) -> Check:
+    if not layout.index_file.exists():
+        return Check(name="index", ok=True, message="not made yet")
+    try:
+        connection = sqlite3.connect(f"file:{layout.index_file}?mode=ro", uri=True)
+        try:
+            answer = connection.execute("pragma quick_check").fetchone()[0]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        answer = str(error)
+    if answer == "ok":
+        return Check(name="index", ok=True, message="sound")
+    return Check(name="index", ok=False, message=f"damaged: {answer}", cure="run `drawbar reindex`")
+
+
+def _active(store: RunStore) -> Check:
+    stuck: list[str] = []
+    live = 0
+    for run_id in store.active():
+        try:
+            alive = store.owner_alive(run_id)
+        except DrawbarError:
+            alive = False
+        if alive:
+            live += 1
+        else:
+            stuck.append(run_id)
+    if stuck:
+        return Check(
+            name="runs",
+            ok=False,
+            message=f"could not settle {', '.join(stuck)}",
+            cure="see `drawbar runs inspect` on its folder; a full or read-only disk is the usual cause",
+        )
+    return Check(name="runs", ok=True, message=f"{live} live")

@@ -1,0 +1,49 @@
+"""What a run needs besides its record: built by the composition root, used by the session service."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from drawbar.contracts.boundary import PinnedRoot, Policy, Trial
+    from drawbar.contracts.capability import CapabilitySet
+    from drawbar.contracts.engine import Engine
+    from drawbar.contracts.run import RunRecord
+    from drawbar.contracts.tool import ToolExecutor, ToolSpec
+    from drawbar.runs.live import LiveRun
+
+__all__ = ["Assembly", "Equipment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """One run's gate, tools and sandbox, bound to it.
+
+    ``trial`` proves the sandbox with a real command (QLT-1); ``close`` ends whatever is left of the run.
+    """
+
+    executor: ToolExecutor
+    trial: Callable[[], Awaitable[Trial]]
+    close: Callable[[], Awaitable[None]]
+
+
+class Assembly(Protocol):
+    """Makes the parts; ``app.py`` is the only implementation."""
+
+    def engine(self, name: str) -> Engine:
+        """Raises :class:`UnsupportedFeature` for an engine that isn't built."""
+        ...
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Every built-in tool, in its fixed order."""
+        ...
+
+    def pin(self, cwd: str, *, read_only: bool) -> PinnedRoot: ...
+
+    def equip(self, live: LiveRun, record: RunRecord, policy: Policy, capabilities: CapabilitySet) -> Equipment: ...
+
+    def namespaced(self) -> bool:
+        """Whether commands can have a PID namespace here, so that answers over the socket are safe (BND-16)."""
+        ...
