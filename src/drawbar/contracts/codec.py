@@ -35,6 +35,7 @@ __all__ = [
     "decoder",
     "encode",
     "field_names",
+    "indent",
     "json_schema",
     "loads",
     "redaction_kind",
@@ -87,6 +88,11 @@ def encode(value: Any, *, canonical: bool = False) -> bytes:
 def loads(data: bytes | str) -> Any:
     """Any JSON value; raises :class:`ValueError` (``msgspec.DecodeError``) on what is not JSON."""
     return _ANY.decode(data)
+
+
+def indent(encoded: bytes) -> bytes:
+    """The same JSON with one key a line, for files that people read."""
+    return msgspec.json.format(encoded, indent=2)
 
 
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:

@@ -7,8 +7,12 @@ from typing import ClassVar
 from drawbar.contracts.codec import Raw, Record
 
 
-class Payload(Record):
-    """Base of every payload; ``event`` is its tag on the wire, an explicit string (ARC-3)."""
+class Payload(Record, omit_defaults=False):
+    """Base of every payload; ``event`` is its tag on the wire, an explicit string (ARC-3).
+
+    Every field is written out: a line must say ``schema_version`` (CON-11), a terminal code (CON-39) or a zero
+    counter (CON-23) itself, because a later release may read it with other defaults.
+    """
 
     event: ClassVar[str] = ""
 
