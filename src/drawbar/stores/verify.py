@@ -1,0 +1,132 @@
+"""Recomputes a log's chain and names the first line that isn't as it was written (CON-11, CLI-7).
+
+What this proves is that nobody changed the file by accident, or without knowing the scheme: the owner of the
+disk can rewrite the whole chain and the record with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from drawbar.contracts.errors import NotFound
+from drawbar.contracts.events.base import Event
+from drawbar.contracts.methods import FirstBad, Verification
+from drawbar.contracts.run import LogHead
+from drawbar.contracts.status import SETTLED
+from drawbar.stores.event_reader import payload_is_sound
+from drawbar.stores.layout import EVENTS_FILE, RUN_FILE
+from drawbar.stores.log_lines import RawLine, parse_line, raw_lines
+from drawbar.stores.log_state import LogState, follow
+from drawbar.stores.records import head_of, read_raw_record
+
+__all__ = ["verify_run"]
+
+_LINK: Final = re.compile(rb',"chain":"([0-9a-f]{64})"\}')
+_LINK_BYTES: Final = 76
+
+
+def verify_run(folder: Path) -> Verification:
+    """Check the log in ``folder`` against itself and against what ``run.json`` remembers of its end.
+
+    ``first_bad`` gives the place of the first wrong line: ``line`` from 1, and the ``seq`` that belongs there. A
+    torn tail is reported as such; it is no fault of a run that never settled.
+
+    Raises:
+        NotFound: there is neither a log nor a record.
+    """
+    log = folder / EVENTS_FILE
+    if not log.exists() and not (folder / RUN_FILE).exists():
+        raise NotFound(f"{folder} holds no run", path=str(folder))
+    record = read_raw_record(folder) or {}
+    head = head_of(record)
+    walk = _walk(folder, log, str(record.get("id") or folder.name))
+    settled = head is not None or record.get("status") in SETTLED
+    bad = _classify(walk, head) or _against_head(walk, head)
+    if bad is None and settled and not walk.state.sealed:
+        bad = _at(walk.expected, "cut")
+    torn_end = walk.torn and (settled or walk.state.sealed)
+    return Verification(ok=bad is None and not torn_end, events=walk.events, torn=walk.torn, first_bad=bad)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What one pass saw: ``expected`` lines are sound; ``bad`` and the numbers ``later`` follow them."""
+
+    events: int = 0
+    expected: int = 0
+    torn: bool = False
+    chains: list[bytes] = field(default_factory=list[bytes])
+    state: LogState = field(default_factory=LogState)
+    bad: bool = False
+    found: int | None = None
+    later: list[int] = field(default_factory=list[int])
+
+
+def _walk(folder: Path, log: Path, run_id: str) -> _Walk:
+    walk = _Walk()
+    previous = run_id.encode()
+    for line in raw_lines(log) if log.exists() else ():
+        if not line.whole:
+            walk.torn = True
+            break
+        event = parse_line(line, walk.expected)
+        seq = event.seq if isinstance(event, Event) else None
+        if isinstance(event, Event):
+            walk.events += 1
+            walk.state = follow(walk.state, event)
+        if walk.bad:
+            walk.later += [seq] if seq is not None else []
+            continue
+        link = _link(line, previous)
+        if link is None or seq != walk.expected or not (isinstance(event, Event) and payload_is_sound(event, folder)):
+            walk.bad, walk.found = True, seq
+            continue
+        previous = link
+        walk.chains.append(link)
+        walk.expected += 1
+    return walk
+
+
+def _link(line: RawLine, previous: bytes) -> bytes | None:
+    """The line's chain if it is what its bytes and the line before make it."""
+    if line.data is None:
+        return None
+    stored = _LINK.fullmatch(line.data[-_LINK_BYTES:])
+    if stored is None:
+        return None
+    computed = hashlib.sha256(previous + line.data[:-_LINK_BYTES]).hexdigest().encode()
+    return computed if computed == stored[1] else None
+
+
+def _classify(walk: _Walk, head: LogHead | None) -> FirstBad | None:
+    """Why the first bad line is where it is, from its own number and those of the lines after it."""
+    if not walk.bad:
+        return None
+    found, expected = walk.found, walk.expected
+    if found is None or found == expected:
+        return _at(expected, "altered")
+    if expected in walk.later:
+        return _at(expected, "reordered")
+    renumbered = walk.later[:1] == [expected + 1] or (head is not None and found > head.seq)
+    if renumbered:
+        return _at(expected, "altered")
+    return _at(expected, "dropped" if found > expected else "reordered")
+
+
+def _against_head(walk: _Walk, head: LogHead | None) -> FirstBad | None:
+    """What the log itself can't show: that lines are missing at its end, or that the whole chain is another one."""
+    if head is None or walk.bad:
+        return None
+    if walk.expected <= head.seq:
+        return _at(walk.expected, "cut")
+    if walk.chains[head.seq].decode() != head.chain:
+        return _at(head.seq, "altered")
+    return _at(head.seq + 1, "altered") if walk.expected > head.seq + 1 else None
+
+
+def _at(seq: int, cause: str) -> FirstBad:
+    return FirstBad(seq=seq, line=seq + 1, cause=cause)  # pyright: ignore[reportArgumentType]
