@@ -88,7 +88,7 @@ async def open_harness(
     layout.open()
     redactor = SecretRedactor(known_from_environment(environment))
     store = RunStore(layout, redactor=redactor, clock=clock)
-    recovery = recover(store, redactor=redactor, clock=clock) if recover_runs else Recovery(interrupted_run_ids=[])
+    recovery = recover(store, clock) if recover_runs else Recovery(interrupted_run_ids=[])
     sockets = socket_folder(layout.data, environment)
     registry = RunRegistry(store, sockets)
     account_list = Accounts(environment, redactor, accounts)

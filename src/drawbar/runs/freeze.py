@@ -51,5 +51,6 @@ def approval_mode(*modes: ApprovalMode | None, automatic: bool) -> ApprovalMode:
 
     ``--unattended`` turns every mode but ``read-only`` into ``never``.
     """
-    mode: ApprovalMode = next((mode for mode in _STRICTNESS if mode in modes), "ask")
+    default: ApprovalMode = "ask"
+    mode = next((mode for mode in _STRICTNESS if mode in modes), default)
     return "never" if automatic and mode != "read-only" else mode

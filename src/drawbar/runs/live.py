@@ -227,30 +227,32 @@ class LiveRun:
         A disk that refuses is tried again for a while, in order; if it never recovers the run stays
         unsettled on disk (the next opening of the root settles it) and :attr:`fault` says so.
         """
-        terminal = settlement.event(self.status)
         try:
-            await self._until_written(lambda: self.emit_durable(terminal))
-            self.status = settlement.status
-            head = self.log.head
-            self._store.patch(
-                self.id,
-                {
-                    "status": settlement.status,
-                    "terminal_code": settlement.code,
-                    "terminal_reason": settlement.reason,
-                    "outcome": settlement.outcome,
-                    "ended_at": stamp(self._clock.now_ms()),
-                    "usage": self._usage,
-                    "log_head": head,
-                },
-            )
-            self._store.settle_marker(self.id)
+            await self._until_written(lambda: self.emit_durable(settlement.event(self.status)))
+            self.status = self.log.status
+            await self._until_written(lambda: self._save(settlement))
         except StorageFailed as error:
             self.status = settlement.status
             self.fault = f"the run's end could not be saved: {error.message}"
         finally:
             self.log.close()
             self.settled.set()
+
+    async def _save(self, settlement: Settlement) -> None:
+        if self.log.status != settlement.status:
+            self._store.settle_from_log(self.id)
+        else:
+            changes = {
+                "status": settlement.status,
+                "terminal_code": settlement.code,
+                "terminal_reason": settlement.reason,
+                "outcome": settlement.outcome,
+                "ended_at": stamp(self._clock.now_ms()),
+                "usage": self._usage,
+                "log_head": self.log.head,
+            }
+            self._store.patch(self.id, changes)
+        self._store.settle_marker(self.id)
 
     async def _until_written(self, write: Callable[[], Awaitable[None]]) -> None:
         deadline = self._clock.monotonic() + FLUSH_FOR_S

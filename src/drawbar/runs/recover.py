@@ -6,17 +6,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from drawbar.contracts.clock import Clock, stamp
+from drawbar.contracts.clock import Clock
 from drawbar.contracts.codec import as_object, loads
-from drawbar.contracts.engine import Redactor
 from drawbar.contracts.errors import DrawbarError, SessionBusy
-from drawbar.contracts.events.base import Event
 from drawbar.contracts.events.tool import ToolCompleted
 from drawbar.contracts.methods import Recovery
-from drawbar.contracts.status import ACTIVE
 from drawbar.runs.settlement import Settlement, interrupted
 from drawbar.stores.event_log import EventLog
 from drawbar.stores.event_reader import read_events
+from drawbar.stores.owner import Owner, current_owner
 from drawbar.stores.runs import RunStore
 
 __all__ = ["recover"]
@@ -28,7 +26,7 @@ UNKNOWN_OUTCOME = (
 NEVER_RAN = "The harness stopped before this call was carried out. It did not run."
 
 
-def recover(store: RunStore, *, redactor: Redactor, clock: Clock) -> Recovery:
+def recover(store: RunStore, clock: Clock) -> Recovery:
     """Settle what a crash left active. Touches no run of a live owner.
 
     Only the ``active/`` markers are read, so the cost doesn't grow with the number of runs.
@@ -36,7 +34,7 @@ def recover(store: RunStore, *, redactor: Redactor, clock: Clock) -> Recovery:
     settled: list[str] = []
     for run_id in store.active():
         try:
-            if _recover_one(store, run_id, redactor=redactor, clock=clock):
+            if _recover_one(store, run_id, clock):
                 settled.append(run_id)
         except SessionBusy:
             continue  # its owner holds the lock, so it lives
@@ -45,61 +43,27 @@ def recover(store: RunStore, *, redactor: Redactor, clock: Clock) -> Recovery:
     return Recovery(interrupted_run_ids=settled)
 
 
-def _recover_one(store: RunStore, run_id: str, *, redactor: Redactor, clock: Clock) -> bool:
-    folder = store.folder(run_id)
-    if not (folder / "run.json").exists():
-        store.settle_marker(run_id)  # never published: no run (CON-39)
-        return False
+def _recover_one(store: RunStore, run_id: str, clock: Clock) -> bool:
     if store.owner_alive(run_id):
         return False
-    log = EventLog.take_over(folder, run_id, redactor=redactor, clock=clock)
+    loss = _loss(store.owner(run_id))
+    log = store.take_over(run_id)
     try:
-        settlement = _settled_by(folder / "events.jsonl")
-        if settlement is None:
-            owner_known = store.owner(run_id) is not None
-            settlement = interrupted(
-                "harness_restart" if owner_known else "owner_gone",
-                "the process that owned the run ended before the run did",
-            )
-            record = store.load(run_id)
-            _close_open_calls(folder, log, record.native_history, clock)
-            log.append(settlement.event(record.status if record.status in ACTIVE else "running"))
-            log.sync_now()
-            ended = stamp(clock.now_ms())
-        else:
-            ended = None
-        head = log.head
-        record = store.load(run_id)
-        changes = {
-            "status": settlement.status,
-            "terminal_code": settlement.code,
-            "terminal_reason": settlement.reason,
-            "outcome": settlement.outcome,
-            "ended_at": record.ended_at or ended or stamp(clock.now_ms()),
-            "log_head": head,
-        }
-        store.patch(run_id, changes)
+        if log.end is None:
+            _close_open_calls(store.folder(run_id), log, store.load(run_id).native_history, clock)
+            log.append(loss.event(log.status))
+        store.settle_from_log(run_id)
         store.settle_marker(run_id)
-        return settlement.status == "interrupted"
+        return store.load(run_id).status == "interrupted"
     finally:
         log.close()
 
 
-def _settled_by(log: Path) -> Settlement | None:
-    """What a terminal line already on disk says: where log and record disagree, the log wins (CON-13)."""
-    last: Event | None = None
-    for event in read_events(log):
-        last = event
-    if last is None:
-        return None
-    payload = loads(bytes(last.payload))
-    if last.type == "completed":
-        return Settlement(status="completed", code=payload.get("code", "completed"), outcome=payload.get("outcome"))
-    if last.type == "failed":
-        return Settlement(status="failed", code=payload.get("code", "failed"), reason=payload.get("reason"))
-    if last.type == "status.changed" and payload.get("to") == "interrupted":
-        return interrupted(payload.get("code") or "", payload.get("reason") or "")
-    return None
+def _loss(owner: Owner | None) -> Settlement:
+    """Why a run without an end has none: its process died in this boot, or everything was restarted since."""
+    if owner is not None and owner.boot_id == current_owner().boot_id:
+        return interrupted("owner_gone", f"process {owner.pid}, which owned the run, ended before the run did")
+    return interrupted("harness_restart", "the machine was restarted before the run ended")
 
 
 def _close_open_calls(folder: Path, log: EventLog, history: str | None, clock: Clock) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from drawbar.contracts.codec import as_object
 from drawbar.contracts.engine import Redactor
 
 SIGNED_FIELDS = ("thinkingSignature", "textSignature", "thoughtSignature")
@@ -36,10 +37,10 @@ def admit_assistant(message: Mapping[str, Any], streamed: Mapping[int, str], red
     """
     stored: list[Any] = []
     sent: list[Any] = []
-    for index, block in enumerate(message.get("content") or ()):
-        kind = block.get("type") if isinstance(block, Mapping) else None
+    for index, block in enumerate(_blocks(message)):
+        kind = block.get("type")
         if kind == "text" and index in streamed:
-            clean = {**redactor.value(dict(block)), "text": streamed[index]}
+            clean = {**redactor.value(block), "text": streamed[index]}
         elif kind == "providerBlock" or any(field in block for field in SIGNED_FIELDS):
             clean = _signed(block, redactor)
             stored.append(clean)
@@ -67,4 +68,9 @@ def text_of(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
-    return "".join(b["text"] for b in content or () if isinstance(b, Mapping) and b.get("type") == "text")
+    return "".join(str(block.get("text", "")) for block in _blocks(message) if block.get("type") == "text")
+
+
+def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    content: Any = message.get("content")
+    return [block for block in map(as_object, content if isinstance(content, list) else ()) if block is not None]  # pyright: ignore[reportUnknownArgumentType]

@@ -146,9 +146,11 @@ class NativeSession:
         message_id = new_id("message")
         deltas = DeltaWriter(message_id, self._binding.emit, self._binding.redactor, self._clock)
         completed: Completed | None = None
+        billed: RequestUsage | None = None
         try:
             async with self._provider.stream(request) as events:
                 async for event in events:
+                    billed = events.usage
                     if isinstance(event, Delta):
                         deltas.feed(event)
                     else:
@@ -160,7 +162,7 @@ class NativeSession:
             raise
         except asyncio.CancelledError:
             self._keep_partial(deltas.end())
-            self._count(RequestUsage(), ok=False)
+            self._count(billed or RequestUsage(), ok=False)
             raise
         if completed is None:
             self._count(RequestUsage(), ok=False)
