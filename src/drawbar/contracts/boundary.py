@@ -83,8 +83,9 @@ class StandingRule:
     """A saved approval: the tool, the scope, and the exact pattern that it covers (SES-18, QLT-4).
 
     For Bash ``pattern`` is the words of one simple command, the last of which may be ``*`` for any further
-    plain words; for a file tool it is a path relative to the root or a folder ending in ``/``. ``root`` is the
-    workspace that it was given for: a yes in one project says nothing about another.
+    plain words, or a whole command line that covers exactly itself; for a file tool it is a path relative to
+    the root or a folder ending in ``/``, or, in scope ``outside``, an absolute path. ``root`` is the workspace
+    that it was given for: a yes in one project says nothing about another.
     """
 
     id: str
@@ -148,7 +149,8 @@ class Verdict:
     ``code`` and ``cause`` are None on allow. ``message`` is for the model on refuse, for the person on ask.
     ``rule`` names what decided (``mode:ask``, ``standing:a_…``, ``path:outside``, …). ``input`` is the typed,
     validated tool input. ``proposed`` is the exact rule that *always* would save, None if none may be offered.
-    ``us`` is the time the gate took, in microseconds. ``close()`` gives the descriptors back.
+    ``us`` is the time the gate took, in microseconds. ``close()`` gives the descriptors back. ``arguments`` are
+    those that were judged, over which ``arguments_sha256`` goes: the call's own, unless a hook rewrote them.
     """
 
     outcome: Literal["allow", "refuse", "ask"]
@@ -163,6 +165,7 @@ class Verdict:
     proposed: StandingRule | None = None
     arguments_sha256: str = ""
     us: int = 0
+    arguments: Any = None
 
     def close(self) -> None:
         for target in self.targets:
