@@ -24,6 +24,7 @@ __all__ = [
     "EncodedRequest",
     "Message",
     "Provider",
+    "ReplyStream",
     "RequestBuilder",
     "RequestSettings",
     "StreamEvent",
@@ -130,6 +131,19 @@ class Completed:
 StreamEvent = Delta | Completed
 
 
+class ReplyStream(Protocol):
+    """One reply as it streams: an async iterator that also knows what was billed so far."""
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]: ...
+
+    async def __anext__(self) -> StreamEvent: ...
+
+    @property
+    def usage(self) -> RequestUsage | None:
+        """What the provider has said it bills, for an attempt that is stopped (QLT-17); None: it said nothing."""
+        ...
+
+
 class Provider(Protocol):
     """A client of one account's provider; one HTTP client, retries nowhere (MDL-5)."""
 
@@ -137,7 +151,7 @@ class Provider(Protocol):
 
     def builder(self, settings: RequestSettings) -> RequestBuilder: ...
 
-    def stream(self, request: EncodedRequest) -> AbstractAsyncContextManager[AsyncIterator[StreamEvent]]:
+    def stream(self, request: EncodedRequest) -> AbstractAsyncContextManager[ReplyStream]:
         """Send ``request`` and read the reply.
 
         Leaving the context closes the connection at once (MDL-6: within 100 ms). The last event is
