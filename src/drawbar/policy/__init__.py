@@ -1,0 +1,1 @@
+"""Pure deciders, no I/O: (state, fact) → decision (ARC-2)."""

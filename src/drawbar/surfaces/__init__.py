@@ -1,0 +1,1 @@
+"""The faces of the one service layer; a surface holds no rule of its own (chapter 12)."""

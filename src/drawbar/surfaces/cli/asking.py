@@ -1,0 +1,209 @@
+"""Asking a person at the terminal before a call runs: everything shown to the letter, deny unless told otherwise.
+
+What is shown is what runs (SES-18, QLT-4): the exact arguments with controls as codes, the scope, the reason,
+and the very rule that *always* would save. A key pressed before the question stood there answers nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from drawbar.contracts.boundary import Approval, ApprovalAsk, StandingRule
+from drawbar.surfaces.cli.cards import exact_arguments
+from drawbar.surfaces.cli.output import Look
+from drawbar.surfaces.cli.screen import Screen
+from drawbar.surfaces.cli.text import folder_short, label, wrapped
+
+__all__ = ["Answer", "Asker", "ask_lines", "parse_answer", "rule_text"]
+
+FOLDED_LINES = 40
+"""Lines of one long argument shown before the rest is folded; a command is never folded."""
+ORDER_WAIT_S = 2.0
+
+Decision = Literal["once", "session", "always", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was typed: a decision, with what to tell the model; or ``show`` for everything that was folded."""
+
+    decision: Decision | None
+    message: str | None = None
+    show: bool = False
+
+
+def rule_text(rule: StandingRule, home: str | None = None) -> str:
+    """The rule as it would be saved: tool, scope, pattern, and where it holds."""
+    where = f" in {folder_short(label(rule.root), home)}" if rule.root else ""
+    return f"{label(rule.tool)} ({label(rule.scope)}): {label(rule.pattern)}{where}"
+
+
+def ask_lines(ask: ApprovalAsk, look: Look, *, full: bool = False, home: str | None = None) -> list[str]:
+    """The question as lines.
+
+    Args:
+        ask: what is asked.
+        look: what the terminal can show.
+        full: nothing folded.
+        home: written as ``~`` in folders.
+    """
+    bar = "│ " if look.glyphs.rule == "─" else "| "
+    lines = [
+        look.paint(f"{look.glyphs.ask} {label(ask.tool)} wants to run (scope {label(ask.scope)})", "yellow", "bold")
+    ]
+    room = max(10, look.width - 4)
+    for name, values in exact_arguments(ask.tool, ask.arguments):
+        lines.append(f"  {look.paint(name, 'dim')}")
+        shown = values if full or ask.tool == "bash" else values[:FOLDED_LINES]
+        for value in shown:
+            lines += [f"  {look.paint(bar, 'dim')}{piece}" for piece in wrapped(value, room)]
+        if len(shown) < len(values):
+            lines.append(
+                look.paint(f"  {look.glyphs.dots} {len(values) - len(shown)} more lines: v shows them", "yellow")
+            )
+    lines.append(f"  {look.paint('why', 'dim')} {label(ask.reason)}")
+    if ask.rule is not None:
+        lines.append(f"  {look.paint('always would save', 'dim')} {rule_text(ask.rule, home)}")
+    return lines
+
+
+def offers(ask: ApprovalAsk) -> str:
+    """The line of choices; session and always only where there is a rule to remember."""
+    remembered = "  [s] this session  [a] always" if ask.rule is not None else ""
+    return f"  [y] once{remembered}  [n] deny (n REASON tells the model)  default: deny > "
+
+
+def parse_answer(typed: str, *, rule: bool) -> Answer | None:
+    """What a typed line means; None when it means nothing, and the question is put again.
+
+    Args:
+        typed: the line.
+        rule: whether there is a rule that could be remembered.
+    """
+    word, _, rest = typed.strip().partition(" ")
+    message = rest.strip() or None
+    word = word.lower().rstrip(":,")
+    if word in ("", "n", "no", "deny"):
+        return Answer("deny", message)
+    if message is not None:
+        return None  # a yes takes no conditions
+    if word in ("y", "yes", "once"):
+        return Answer("once")
+    if word in ("v", "view"):
+        return Answer(None, show=True)
+    if rule and word in ("s", "session"):
+        return Answer("session")
+    if rule and word in ("a", "always"):
+        return Answer("always")
+    return None
+
+
+class Asker:
+    """The ask handler of a terminal: puts one question at a time, below everything that happened before it.
+
+    Args:
+        screen: where the question is shown.
+        read: gives the next typed line, None when the terminal is gone; see :func:`line_reader`.
+        by: who answers, for the record.
+        home: written as ``~`` in folders.
+        ordered: whether events are shown on the same screen, so that a question waits for its own event.
+    """
+
+    def __init__(
+        self,
+        screen: Screen,
+        read: Callable[[], asyncio.Future[str | None]],
+        *,
+        by: str = "terminal",
+        home: str | None = None,
+        ordered: bool = True,
+    ) -> None:
+        self._screen = screen
+        self._read = read
+        self._by = by
+        self._home = home
+        self._ordered = ordered
+        self._lock = asyncio.Lock()
+        self._reached: dict[str, asyncio.Event] = {}
+
+    def shown(self, approval_id: str) -> None:
+        """The request's event was shown: the question may follow it."""
+        self._reached.setdefault(approval_id, asyncio.Event()).set()
+
+    async def idle(self) -> None:
+        """Until no question is open: nothing may be printed into one."""
+        async with self._lock:
+            return
+
+    async def __call__(self, ask: ApprovalAsk, approval_id: str) -> Approval | None:
+        """Ask; None when the terminal is gone."""
+        if self._ordered:
+            reached = self._reached.setdefault(approval_id, asyncio.Event())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(reached.wait(), ORDER_WAIT_S)
+        async with self._lock:
+            self._screen.status("")
+            try:
+                answer = await self._put(ask)
+            except asyncio.CancelledError:
+                # Another surface answered, or the run was stopped; its own event says which.
+                self._screen.gap()
+                raise
+        if answer is None or answer.decision is None:
+            return None
+        return Approval(approval_id=approval_id, decision=answer.decision, by=self._by, message=answer.message)
+
+    async def _put(self, ask: ApprovalAsk) -> Answer | None:
+        full = False
+        while True:
+            for line in ask_lines(ask, self._screen.look, full=full, home=self._home):
+                self._screen.line(line)
+            self._screen.stream(offers(ask))
+            while True:
+                typed = await self._read()
+                self._screen.typed()
+                if typed is None:
+                    return None
+                answer = parse_answer(typed, rule=ask.rule is not None)
+                if answer is not None:
+                    break
+                self._screen.stream("  please answer with one of the letters > ")
+            if not answer.show:
+                return answer
+            full = True
+
+
+def line_reader(fd: int) -> Callable[[], asyncio.Future[str | None]]:
+    """A reader of typed lines from a terminal that never blocks the loop; what was typed earlier is thrown away."""
+    import termios
+
+    def read() -> asyncio.Future[str | None]:
+        loop = asyncio.get_running_loop()
+        typed: asyncio.Future[str | None] = loop.create_future()
+        with contextlib.suppress(termios.error):
+            termios.tcflush(fd, termios.TCIFLUSH)
+        held: list[bytes] = []
+
+        def ready() -> None:
+            try:
+                data = os.read(fd, 4096)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            held.append(data)
+            if typed.done() or (data and not data.endswith(b"\n")):
+                return
+            text = b"".join(held)
+            typed.set_result(text.decode("utf-8", "replace").rstrip("\r\n") if text.endswith(b"\n") else None)
+
+        loop.add_reader(fd, ready)
+        typed.add_done_callback(lambda _: loop.remove_reader(fd))
+        return typed
+
+    return read

@@ -1,0 +1,112 @@
+"""The request of a run as typed: text from an argument or standard input, flags, folders (CLI-1)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+from drawbar.contracts.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from drawbar.contracts.run import ApprovalMode, RunInput
+
+__all__ = ["build_request", "prompt_text"]
+
+MAX_BYTES = 32 * 1024 * 1024
+"""What is read of standard input at most; the service refuses requests long before."""
+
+
+def prompt_text(argument: str | None, stdin: BinaryIO | None, *, stdin_is_terminal: bool) -> str:
+    """The request's text: the argument, or all of standard input when there is none (or it is ``-``).
+
+    Args:
+        argument: as typed, None when left out.
+        stdin: where to read from, None when it is closed.
+        stdin_is_terminal: a person would be left waiting, so it isn't read unless asked for with ``-``.
+
+    Raises:
+        InvalidInput: no text, text that isn't UTF-8, or far too much of it.
+    """
+    if argument is not None and argument != "-":
+        try:
+            text = os.fsencode(argument).decode()
+        except UnicodeDecodeError as error:
+            raise InvalidInput("the request is not valid UTF-8 text", field="text") from error
+        source = "the request"
+    else:
+        if stdin is None or (stdin_is_terminal and argument is None):
+            raise InvalidInput(
+                'no request: write it as an argument, drawbar run "…", or pipe it in, drawbar run < request.txt',
+                field="text",
+            )
+        text, source = _read(stdin), "standard input"
+    if not text.strip():
+        raise InvalidInput(f"{source} is empty: say what should be done", field="text")
+    return text
+
+
+def _read(stdin: BinaryIO) -> str:
+    raw = stdin.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise InvalidInput(
+            f"standard input is longer than {MAX_BYTES} bytes: put it into a file and name the file in the request",
+            field="text",
+        )
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"standard input is not UTF-8 text (byte {error.start})", field="text") from error
+
+
+def build_request(
+    text: str,
+    *,
+    cwd: str | None = None,
+    account: str | None = None,
+    model: str | None = None,
+    effort: str | None = None,
+    session: str | None = None,
+    resume: bool = False,
+    approval: ApprovalMode | None = None,
+    sandbox: Literal["on", "off"] | None = None,
+    unattended: bool = False,
+    ask_timeout: float = 0.0,
+    title: str | None = None,
+) -> RunInput:
+    """The service's input from what was typed; only what was typed is set, so that settings keep their say.
+
+    Raises:
+        InvalidInput: ``cwd`` is no folder.
+    """
+    from drawbar.contracts.run import RunInput
+
+    folder = Path(os.path.abspath(cwd)) if cwd is not None else Path.cwd()
+    if not folder.is_dir():
+        raise InvalidInput(f"--cwd: {folder} is no folder", field="cwd")
+    return RunInput(
+        text=text,
+        session_id=session,
+        resume=resume,
+        cwd=str(folder),
+        account=account,
+        model=model,
+        effort=effort,
+        automatic=unattended,
+        approval=approval,
+        sandbox=sandbox,
+        ask_timeout_s=ask_timeout,
+        title=title,
+    )
+
+
+def stdin_stream() -> tuple[BinaryIO | None, bool]:
+    """Standard input as bytes, and whether it is a terminal; None when the process has none."""
+    stream = sys.stdin
+    if stream is None:  # pyright: ignore[reportUnnecessaryComparison]
+        return None, False
+    try:
+        return stream.buffer, stream.isatty()
+    except ValueError:
+        return None, False

@@ -1,0 +1,110 @@
+"""``drawbar run``: a request carried out in the current folder, shown as it happens (CLI-1)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from drawbar.surfaces.cli.request import build_request, prompt_text, stdin_stream
+from drawbar.surfaces.cli.shell import BROKEN_PIPE, Command
+
+if TYPE_CHECKING:
+    from drawbar.app import Harness
+    from drawbar.contracts.model import Account
+    from drawbar.contracts.run import RunInput
+    from drawbar.surfaces.cli.stops import Stops
+    from drawbar.surfaces.cli.watch import Form, Watch
+
+__all__ = ["carry_out", "run"]
+
+_APPROVALS = ("ask", "auto-workspace", "read-only", "never")
+
+
+@click.command(cls=Command, epilog='Example: drawbar run "fix the failing test" --approval auto-workspace')
+@click.argument("text", required=False)
+@click.option("--cwd", metavar="DIR", help="Work there instead of in the current folder.")
+@click.option("--account", metavar="NAME", help="The account to use; see `drawbar doctor`.")
+@click.option("--model", metavar="NAME", help="The model to use; by default the account's.")
+@click.option("--effort", metavar="LEVEL", help="How much the model should think, as its provider names it.")
+@click.option("--session", metavar="ID", help="Go on with this conversation (an id or the beginning of one).")
+@click.option("--title", metavar="TEXT", help="A name for the run in listings.")
+@click.option(
+    "--approval",
+    type=click.Choice(_APPROVALS),
+    help="What may happen unasked. ask (the default): reading in the folder; auto-workspace: also writing and"
+    " commands in it; read-only: nothing but reading; never: as auto-workspace, and the rest is refused.",
+)
+@click.option(
+    "--sandbox", type=click.Choice(["on", "off"]), help="Off runs commands unconfined, and the record says so."
+)
+@click.option("--unattended", is_flag=True, help="Nobody will be asked: what needs a person is refused.")
+@click.option(
+    "--ask-timeout",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="How long an approval may wait for an answer from elsewhere (`drawbar runs approve`).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the events as JSON lines, exactly as recorded.")
+@click.option("--quiet", is_flag=True, help="Print the last reply alone.")
+def run(text: str | None, session: str | None, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Carry out a request in the current folder.
+
+    TEXT is the request; left out (or `-`), it is read from standard input. Exit codes: 0 completed, 1 failed,
+    2 bad usage, 3 something needed a person who wasn't there, 130 interrupted.
+    """
+    import asyncio
+
+    if as_json and quiet:
+        raise click.UsageError("--json and --quiet are two answers to one question: choose one")
+    stdin, is_terminal = stdin_stream()
+    request = build_request(
+        prompt_text(text, stdin, stdin_is_terminal=is_terminal), session=session, resume=session is not None, **options
+    )
+    return asyncio.run(carry_out(request, "json" if as_json else "quiet" if quiet else "people"))
+
+
+async def carry_out(request: RunInput, form: Form, *, accounts: Iterable[Account] = ()) -> int:
+    """Start the run, show it to its end, and give its exit code.
+
+    Args:
+        request: what to do.
+        form: how it is shown.
+        accounts: besides those of the environment.
+    """
+    import asyncio
+
+    import drawbar
+    from drawbar.surfaces.cli.stops import Stops
+    from drawbar.surfaces.cli.watch import ReaderGone, Watch
+
+    watch = Watch(form, os.environ)
+    stops = Stops(watch.say)
+    try:
+        with stops.listening():
+            async with drawbar.open(accounts=accounts) as harness:
+                return await _carry(harness, request, watch, stops)
+    except asyncio.CancelledError:
+        return stops.exit_code
+    except ReaderGone:
+        return BROKEN_PIPE
+    finally:
+        watch.close()
+
+
+async def _carry(harness: Harness, request: RunInput, watch: Watch, stops: Stops) -> int:
+    from drawbar.contracts.errors import DrawbarError
+
+    started = await harness.sessions.run(request, ask_handler=watch.asker())
+
+    async def stop() -> None:
+        try:
+            await harness.runs.interrupt(started.run_id)
+        except DrawbarError as error:
+            watch.say(error.message)
+
+    stops.arm(stop)
+    return (await watch.follow(harness.runs, started.run_id)).exit_code

@@ -1,0 +1,151 @@
+"""Showing a run to its end in one of three forms: for people, as JSON lines, or its last reply alone (CLI-1)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from typing import Literal, Protocol
+
+from drawbar.contracts.codec import decoder
+from drawbar.contracts.events.base import Event
+from drawbar.surfaces.cli.asking import Asker, line_reader
+from drawbar.surfaces.cli.display import Display
+from drawbar.surfaces.cli.output import Output, look_of
+from drawbar.surfaces.cli.screen import Screen
+from drawbar.surfaces.cli.summary import Account, payload_of
+from drawbar.surfaces.cli.text import visible
+
+__all__ = ["Form", "ReaderGone", "Watch"]
+
+Form = Literal["people", "json", "quiet"]
+TICK_S = 0.1
+_EVENT = decoder(Event)
+
+
+class Follows(Protocol):
+    """What is needed of ``harness.runs``."""
+
+    def follow(self, run: str, from_seq: int = 0) -> AsyncIterator[Event]: ...
+
+    def follow_raw(self, run: str, from_seq: int = 0) -> AsyncIterator[bytes]: ...
+
+
+class ReaderGone(Exception):
+    """Nobody reads standard output any more."""
+
+
+class Watch:
+    """One run's way to the terminal.
+
+    Args:
+        form: ``people``, ``json`` (events exactly as persisted) or ``quiet`` (the last reply alone).
+        environ: for colours, width and home.
+    """
+
+    def __init__(self, form: Form, environ: Mapping[str, str]) -> None:
+        self._form: Form = form
+        self._home = environ.get("HOME")
+        self._out = Output(sys.stdout)
+        self._err = Output(sys.stderr)
+        self._screen = Screen(self._out.text, look_of(sys.stdout, environ))
+        self._aside = Screen(self._err.text, look_of(sys.stderr, environ))
+        self._asker: Asker | None = None
+        self._terminal: int | None = None
+
+    def say(self, text: str) -> None:
+        """A remark of the command itself, kept apart from what programs read."""
+        screen = self._screen if self._form == "people" and self._screen.look.tty else self._aside
+        screen.line(screen.look.paint(text, "yellow"))
+
+    def asker(self) -> Asker | None:
+        """How a person is asked, None when there is no terminal to ask on and to answer at."""
+        beside = self._form != "people" or not self._screen.look.tty
+        screen = self._aside if beside else self._screen
+        fd = _terminal() if screen.look.tty else None
+        if fd is None:
+            return None
+        self._terminal = fd
+        self._asker = Asker(screen, line_reader(fd), home=self._home, ordered=not beside)
+        return self._asker
+
+    async def follow(self, runs: Follows, run_id: str, from_seq: int = 0) -> Account:
+        """Show the run from ``from_seq`` to its end.
+
+        Raises:
+            ReaderGone: nobody reads any more.
+        """
+        ticking = asyncio.create_task(self._tick())
+        try:
+            if self._form == "people":
+                return await self._for_people(runs, run_id, from_seq)
+            return await self._for_programs(runs, run_id, from_seq)
+        finally:
+            ticking.cancel()
+            await asyncio.gather(ticking, return_exceptions=True)
+
+    async def _for_people(self, runs: Follows, run_id: str, from_seq: int) -> Account:
+        display = Display(self._screen, asks_here=self._asker is not None)
+        display.account.run_id = run_id
+        try:
+            async for event in runs.follow(run_id, from_seq):
+                if self._asker is not None:
+                    await self._asker.idle()
+                asked = display.show(event)
+                if asked is not None and self._asker is not None:
+                    self._asker.shown(asked)
+                self._check()
+        finally:
+            display.finish()
+        self._screen.line()
+        for line in display.account.lines(self._screen.look):
+            self._screen.line(line)
+        return display.account
+
+    async def _for_programs(self, runs: Follows, run_id: str, from_seq: int) -> Account:
+        account = Account(run_id=run_id)
+        async for line in runs.follow_raw(run_id, from_seq):
+            if self._form == "json":
+                self._out.raw(line + b"\n")
+            with contextlib.suppress(ValueError):
+                event = _EVENT.decode(line)
+                account.add(event, payload_of(event))
+            self._check()
+        if self._form == "quiet":
+            if account.reply:
+                self._out.text(visible(account.reply).rstrip("\n") + "\n")
+            if account.status != "completed":
+                for text in account.lines(self._aside.look)[:2]:
+                    self._aside.line(text)
+        return account
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._screen.tick()
+
+    def _check(self) -> None:
+        if self._out.broken.is_set():
+            raise ReaderGone
+
+    def close(self) -> None:
+        """Write what is left and give the terminal back."""
+        self._screen.status("")
+        self._out.close()
+        self._err.close()
+        if self._terminal is not None and self._terminal != 0:
+            os.close(self._terminal)
+        self._terminal = None
+
+
+def _terminal() -> int | None:
+    """A descriptor to read a person's answers from: standard input, or the terminal behind a pipe."""
+    with contextlib.suppress(OSError):
+        if os.isatty(0):
+            return 0
+    try:
+        return os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
