@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from drawbar.contracts.errors import NotFound
+from drawbar.contracts.codec import decode
+from drawbar.contracts.errors import InvalidInput, NotFound
 from drawbar.contracts.events.base import Event
+from drawbar.contracts.events.lifecycle import Started
 from drawbar.contracts.methods import FirstBad, Verification
 from drawbar.contracts.run import LogHead
 from drawbar.contracts.status import SETTLED
@@ -43,7 +45,7 @@ def verify_run(folder: Path) -> Verification:
         raise NotFound(f"{folder} holds no run", path=str(folder))
     record = read_raw_record(folder) or {}
     head = head_of(record)
-    walk = _walk(folder, log, str(record.get("id") or folder.name))
+    walk = _walk(folder, log, str(record.get("id") or _named_in(log) or folder.name))
     settled = head is not None or record.get("status") in SETTLED
     bad = _classify(walk, head) or _against_head(walk, head)
     if bad is None and settled and not walk.state.sealed:
@@ -89,6 +91,18 @@ def _walk(folder: Path, log: Path, run_id: str) -> _Walk:
         walk.chains.append(link)
         walk.expected += 1
     return walk
+
+
+def _named_in(log: Path) -> str | None:
+    """The run that line 0 names, for a log that was copied away from its record."""
+    first = next(raw_lines(log), None) if log.exists() else None
+    event = parse_line(first, 0) if first is not None else None
+    if not isinstance(event, Event) or event.type != "started":
+        return None
+    try:
+        return decode(bytes(event.payload), Started, what=event.type).run_id or None
+    except InvalidInput:
+        return None
 
 
 def _link(line: RawLine, previous: bytes) -> bytes | None:
