@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?) *#*$")
 FENCE = re.compile(r"^\s*```(.*)$")
-LEFTOVER = re.compile(r"\b(?:TODO|FIXME|TBD|lorem ipsum)\b", re.IGNORECASE)
+LEFTOVER = re.compile(r"\b(?:to-?do:|fix-?me\b|tbd\b|lorem ipsum\b)", re.IGNORECASE)
 
 
 def pages() -> list[Path]:
