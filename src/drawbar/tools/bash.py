@@ -1,0 +1,179 @@
+"""``bash``: one shell command in the sandbox, its output's end, how it ended, and the whole of it on disk (ENG-6)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from drawbar.contracts.boundary import CommandRequest, CommandResult, Verdict
+from drawbar.contracts.codec import Meta, Request
+from drawbar.contracts.tool import ToolContext, ToolResult, ToolSpec
+from drawbar.tools.truncation import MAX_BYTES, MAX_LINES, count, head, size, tail
+
+__all__ = ["LIMIT_MAX_S", "LIMIT_S", "BashInput", "BashTool", "plain_output"]
+
+LIMIT_S: Final = 600.0
+LIMIT_MAX_S: Final = 1680.0
+"""BND-18: 10 minutes by default, 28 at most."""
+SHELL: Final = ("/bin/bash", "--noprofile", "--norc", "-c")
+HEAD_LINES: Final = 40
+HEAD_BYTES: Final = 4 * 1024
+TAIL_BYTES: Final = MAX_BYTES
+_NOTES_BYTES: Final = 1024
+_ROOM_LINES: Final = MAX_LINES - 20
+
+# What a terminal would act on: escape sequences, and control characters but tab and line feed.
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_OVERWRITTEN: Final = re.compile(r"[^\n]*\r(?=[^\n])")
+
+
+class BashInput(Request):
+    command: Annotated[str, Meta(min_length=1, description="What /bin/bash runs.")]
+    timeout: (
+        Annotated[
+            float,
+            Meta(
+                gt=0,
+                le=LIMIT_MAX_S,
+                description=f"Seconds until it is ended ({LIMIT_S:.0f} if left out, at most {LIMIT_MAX_S:.0f}).",
+            ),
+        ]
+        | None
+    ) = None
+    scope: (
+        Annotated[
+            Literal["read-only", "workspace", "outside"],
+            Meta(description="What the command may touch; leave it out for the widest that needs no person."),
+        ]
+        | None
+    ) = None
+
+
+class BashTool:
+    """Runs a command where the gate decided, in the working directory of the pinned root (QLT-11)."""
+
+    spec = ToolSpec(
+        name="bash",
+        description=(
+            "Run a command with bash in the working directory, inside the sandbox. Gives standard output and "
+            f"standard error together, at most {MAX_LINES:,} lines or {MAX_BYTES // 1024} KB of them (the beginning "
+            "and above all the end), and the exit code when it is not 0. Each call is a new shell: nothing of "
+            "`cd`, variables or background processes stays. There is no standard input and no terminal."
+        ),
+        input=BashInput,
+        kind="execute",
+        command=lambda given: given.command,
+        limit_s=LIMIT_S,
+        limit_max_s=LIMIT_MAX_S,
+        guidance=(
+            "Use bash to build, test, run and use git; for looking at files use read, grep, find and ls.",
+            "Commands must not wait for input: pass flags such as --yes, and use git --no-pager. Set `timeout` for "
+            "what takes more than ten minutes.",
+            "When the sandbox denies something, say so in your answer instead of working around it.",
+        ),
+    )
+
+    async def run(self, verdict: Verdict, context: ToolContext) -> ToolResult:
+        given: BashInput = verdict.input
+        limit = given.timeout or LIMIT_S
+        path = context.artifacts.path(f"bash-{context.call_id}.log")
+        result = await context.commands.run(
+            CommandRequest(
+                argv=(*SHELL, given.command),
+                scope=verdict.scope,
+                limit_s=limit,
+                on_output=context.on_output,
+                artifact=path,
+                head_bytes=HEAD_BYTES,
+                tail_bytes=TAIL_BYTES,
+            )
+        )
+        text, cut = _report(result, limit)
+        artifact = _kept(result, path, context) if cut else None
+        failed = result.cause != "ok" or bool(result.exit_code)
+        return ToolResult(
+            content=[{"type": "text", "text": text}],
+            is_error=failed,
+            cause="error" if failed and result.cause == "ok" else result.cause,
+            exit_code=result.exit_code,
+            artifact=artifact,
+            details={"fullOutputPath": artifact} if artifact else None,
+        )
+
+
+def _kept(result: CommandResult, path: Path, context: ToolContext) -> str | None:
+    """Keep the full output of which the result shows only a part; None where the disk refused it."""
+    if result.artifact is None:
+        if result.dropped:
+            return None
+        try:
+            path.write_text(result.head + result.tail, "utf-8", "replace")
+        except OSError:
+            return None
+    return context.artifacts.added(path, call_id=context.call_id, media_type="text/plain", reason="full_output")
+
+
+def _report(result: CommandResult, limit_s: float) -> tuple[str, bool]:
+    """The text of a result, and whether any output was left out of it."""
+    notes = _notes(result, limit_s)
+    room = MAX_BYTES - _NOTES_BYTES
+    text = plain_output(result.head + result.tail)
+    whole = not result.dropped and tail(text, lines=_ROOM_LINES, limit=room).whole
+    if not whole:
+        first, last = (plain_output(result.head), plain_output(result.tail)) if result.dropped else (text, text)
+        text, note = _both_ends(first, last, result.total, room)
+        notes.insert(0, note)
+    body = text.rstrip("\n") or "[no output]"
+    return "\n\n".join((body, *notes)), not whole
+
+
+def _both_ends(first: str, last: str, total: int, room: int) -> tuple[str, str]:
+    """The beginning of ``first`` and the end of ``last``, and a note on what is missing between them (QLT-12)."""
+    begin = head(first, lines=HEAD_LINES, limit=HEAD_BYTES)
+    end = tail(last, lines=_ROOM_LINES - begin.lines, limit=room - _bytes(begin.text))
+    missing = max(0, total - _bytes(begin.text) - _bytes(end.text))
+    note = (
+        f"[{size(total)} of output: the first {count(begin.lines, 'line')} and the last {count(end.lines, 'line')} "
+        "are shown. To see another part, run the command again through grep, sed -n or head.]"
+    )
+    return f"{begin.text.rstrip(chr(10))}\n[… {size(missing)} left out …]\n{end.text}", note
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _notes(result: CommandResult, limit_s: float) -> list[str]:
+    notes: list[str] = []
+    if result.denial:
+        notes.append(f"[sandbox: {result.denial}]")
+    if result.left_behind:
+        what = count(result.left_behind, "process", "processes")
+        notes.append(f"[{what} still running in the background when the command returned; ended with the call]")
+    if result.cause == "timeout":
+        notes.append(
+            f"[timed out after {limit_s:g} s: the command and everything it started were ended. Give a larger "
+            f"`timeout` (at most {LIMIT_MAX_S:.0f}), or run less at once.]"
+        )
+    elif result.cause == "aborted":
+        notes.append("[stopped before it ended]")
+    elif result.exit_code is None:
+        notes.append("[the command could not be started]")
+    elif result.cause == "unknown":
+        notes.append("[how the command ended is unknown]")
+    elif result.exit_code:
+        signal = f" (ended by signal {result.exit_code - 128})" if 128 < result.exit_code <= 192 else ""
+        notes.append(f"[exit code {result.exit_code}{signal}]")
+    return notes
+
+
+def plain_output(text: str) -> str:
+    """Output as text: escape sequences and control characters left out, overwritten progress lines too."""
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    if "\r" in text:
+        text = _OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
+        text = text.replace("\r", "")
+    return _CONTROLS.sub("", text)
