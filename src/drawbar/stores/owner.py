@@ -80,7 +80,8 @@ def owner_alive(owner: Owner | None, folder: Path) -> bool:
         return False
     if locked is None:
         return process_alive(owner)
-    elsewhere = owner.host != _host_id() and owner.boot_id != _boot_id()
+    named = bool(owner.host and owner.boot_id)
+    elsewhere = named and owner.host != _host_id() and owner.boot_id != _boot_id()
     return elsewhere and _quiet_s(folder / EVENTS_FILE) < FOREIGN_QUIET_S
 
 
