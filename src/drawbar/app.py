@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,7 +68,7 @@ async def open_harness(
     accounts: Iterable[Account] = (),
     clock: Clock | None = None,
     recover_runs: bool = True,
-) -> AsyncIterator[Harness]:
+) -> AsyncGenerator[Harness]:
     """Open a data root and settle what a crash left in it.
 
     Args:
@@ -210,5 +210,6 @@ class _Assembly:
             redactor=self._redactor,
             save_rule=self._approvals.add,
             clock=self._clock,
+            emit_durable=live.emit_durable,
         )
-        return Equipment(executor=executor, trial=runner.trial, close=runner.close)
+        return Equipment(executor=executor, trial=runner.trial, begin_turn=runner.begin_turn, close=runner.close)

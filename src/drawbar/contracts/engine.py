@@ -60,7 +60,8 @@ class Binding:
     """What a session reads from the run that drives it now; replaced as a whole by ``rebind`` (SES-11).
 
     ``emit`` writes an event and raises if the disk refuses. ``redactor`` admits content (CON-38). ``notes``
-    are dynamic context updates to append before the prompt (PRM-1), each ``(custom type, text)``.
+    are dynamic context updates to append before the prompt (PRM-1), each ``(custom type, text)``. ``on_request``
+    is told as each model request goes out, so that work which the next calls need is done beside it.
     """
 
     run_id: str
@@ -68,6 +69,7 @@ class Binding:
     tools: ToolExecutor
     redactor: Redactor
     notes: tuple[tuple[str, str], ...] = ()
+    on_request: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

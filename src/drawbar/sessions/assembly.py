@@ -21,11 +21,13 @@ __all__ = ["Assembly", "Equipment"]
 class Equipment:
     """One run's gate, tools and sandbox, bound to it.
 
-    ``trial`` proves the sandbox with a real command (QLT-1); ``close`` ends whatever is left of the run.
+    ``trial`` proves the sandbox with a real command (QLT-1); ``begin_turn`` looks at the workspace beside the
+    model's request (BND-12); ``close`` ends whatever is left of the run.
     """
 
     executor: ToolExecutor
     trial: Callable[[], Awaitable[Trial]]
+    begin_turn: Callable[[], None]
     close: Callable[[], Awaitable[None]]
 
 

@@ -275,19 +275,29 @@ class Sessions:
 
     async def _open_engine(self, live: LiveRun, record: RunRecord, pins: Pins, equipment: Equipment) -> EngineSession:
         specs = equipment.executor.specs()
-        compiled, notes = conversation_prompt(
-            pins, specs, history=pins.history_file, now_ms=self._clock.now_ms(), run_folder=self._store.folder(live.id)
+        compiled = conversation_prompt(
+            pins,
+            specs,
+            attended=not record.automatic,
+            now_ms=self._clock.now_ms(),
+            run_folder=self._store.folder(live.id),
+            redactor=self._redactor,
         )
         spec = EngineSpec(
             account=pins.account,
-            settings=RequestSettings(model=pins.model, system=compiled, tools=tuple(specs), effort=pins.effort),
+            settings=RequestSettings(model=pins.model, system=compiled.system, tools=tuple(specs), effort=pins.effort),
             history_dir=str(pins.history_dir),
             history_file=str(pins.history_file) if pins.history_file else None,
             working_directory=str(pins.root.working_directory),
             session_id=record.session_id,
         )
         binding = Binding(
-            run_id=live.id, emit=live.emit, tools=equipment.executor, redactor=self._redactor, notes=notes
+            run_id=live.id,
+            emit=live.emit,
+            tools=equipment.executor,
+            redactor=self._redactor,
+            notes=tuple(compiled.notes),
+            on_request=equipment.begin_turn,
         )
         session = await self._assembly.engine(record.engine).open(spec, binding)
         self._store.patch(

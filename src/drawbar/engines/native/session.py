@@ -143,6 +143,7 @@ class NativeSession:
     async def _request(self, step: int) -> tuple[Completed, str, str]:
         request = self._builder.build()
         self._snapshot(step, request)
+        self._binding.on_request()
         message_id = new_id("message")
         deltas = DeltaWriter(message_id, self._binding.emit, self._binding.redactor, self._clock)
         completed: Completed | None = None
