@@ -92,6 +92,29 @@ def test_for_people_it_is_a_summary_in_safe_text(tmp_path: Path) -> None:
     assert any(line.startswith("repair   corrupt: line 3") for line in lines)
 
 
+@pytest.mark.clause("CLI-7", "QLT-7")
+def test_the_next_request_of_a_damaged_history_is_valid(tmp_path: Path) -> None:
+    call = {"type": "toolCall", "id": "toolu_1", "name": "bash", "arguments": {"command": "ls"}}
+    message = {"role": "assistant", "content": [call], "stopReason": "toolUse", "timestamp": 1}
+    asked = {**entry("bbbbbbbb", "aaaaaaaa"), "message": message}
+    path = write(tmp_path / "h.jsonl", HEADER, entry("aaaaaaaa", None), asked, entry("cccccccc", "bbbbbbbb", "go on"))
+    done = drawbar("sessions", "inspect", str(path), "--request", "anthropic-messages", "--json")
+    found = json.loads(done.stdout)
+    assert [repair["kind"] for repair in found["repairs"]] == ["missing-result"]
+    user, assistant, result = found["request"]["messages"]
+    assert (user["role"], assistant["role"], result["role"]) == ("user", "assistant", "user")
+    assert assistant["content"][0]["id"] == result["content"][0]["tool_use_id"]
+    assert result["content"][-1]["text"] == "go on"
+
+
+def test_a_protocol_that_is_not_spoken_is_refused_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "h.jsonl", HEADER)
+    done = drawbar("sessions", "inspect", str(path), "--request", "gemini", "--json")
+    assert done.returncode == 2
+    assert "gemini" in json.loads(done.stderr)["error"]["message"]
+    assert drawbar("sessions", "inspect", str(path), "--request", "anthropic-messages").returncode == 2
+
+
 @pytest.mark.parametrize("what", ["missing", "folder"])
 def test_what_is_no_file_is_refused(tmp_path: Path, what: str) -> None:
     path = tmp_path if what == "folder" else tmp_path / "none.jsonl"

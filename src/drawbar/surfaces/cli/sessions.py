@@ -13,6 +13,7 @@ from drawbar.contracts.codec import encode
 from drawbar.surfaces.cli.shell import Command, Group
 
 if TYPE_CHECKING:
+    from drawbar.contracts.model import RequestBuilder
     from drawbar.stores.history import HistoryView
     from drawbar.surfaces.cli.output import Look
 
@@ -26,17 +27,22 @@ def sessions() -> None:
 
 @sessions.command("inspect", cls=Command, epilog="Example: drawbar sessions inspect history.jsonl --json")
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--request", "protocol", metavar="PROTOCOL", help="Also build the request that would be sent next.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def inspect(file: Path, as_json: bool) -> int:
+def inspect(file: Path, protocol: str | None, as_json: bool) -> int:
     """Print what a history file holds: header, entries, the branch to its leaf, and every repair.
 
-    The file is only read. Exit code 0 whenever it could be opened, whatever is in it.
+    PROTOCOL is a provider's, such as anthropic-messages; no account is needed and nothing is sent. The file is
+    only read. Exit code 0 whenever it could be opened, whatever is in it.
     """
     from drawbar.stores.history import read_history
 
+    if protocol is not None and not as_json:
+        raise click.UsageError("--request prints JSON: add --json")
+    builder = None if protocol is None else _builder(protocol)
     view = read_history(file)
     if as_json:
-        _print_json(view)
+        _print_json(view, None if builder is None else _request(view, builder))
         return 0
     from drawbar.surfaces.cli.harness import print_lines, standard_look
 
@@ -44,14 +50,31 @@ def inspect(file: Path, as_json: bool) -> int:
     return 0
 
 
-def _print_json(view: HistoryView) -> None:
-    """``{header, entries[], branch[], leaf, repairs[]}``, entry by entry: a history may be larger than memory."""
+def _builder(protocol: str) -> RequestBuilder:
+    """The request builder of a protocol, with nothing but the conversation to build from."""
+    from drawbar.contracts.clock import SystemClock
+    from drawbar.contracts.model import Account, RequestSettings
+    from drawbar.models import provider_for
+
+    account = Account(id="inspect", protocol=protocol, base_url="http://127.0.0.1", secret="")
+    settings = RequestSettings(model="unknown", system="")
+    return provider_for(account, clock=SystemClock()).builder(settings)
+
+
+def _request(view: HistoryView, builder: RequestBuilder) -> bytes:
+    builder.reset(view.messages())
+    return b"".join(builder.build().body)
+
+
+def _print_json(view: HistoryView, request: bytes | None) -> None:
+    """``{header, entries, branch, leaf, repairs, request?}``, entry by entry: a history may be larger than memory."""
     out = sys.stdout.buffer
     out.write(b'{"header":' + _encoded(view.header or None) + b',"entries":[')
     for place, entry in enumerate(view.entries):
         out.write((b"," if place else b"") + _encoded(entry))
     rest = {"branch": view.branch, "leaf": view.leaf, "repairs": [repair._asdict() for repair in view.repairs]}
-    out.write(b"]," + _encoded(rest)[1:] + b"\n")
+    out.write(b"]," + _encoded(rest)[1:-1])
+    out.write(b"}\n" if request is None else b',"request":' + request + b"}\n")
 
 
 def _encoded(value: Any) -> bytes:
