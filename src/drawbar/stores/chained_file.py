@@ -20,7 +20,7 @@ __all__ = ["ENVELOPE_BYTES", "ChainedFile", "Place"]
 ENVELOPE_BYTES: Final = 256
 """Room for everything in a line but its payload."""
 
-_LOCK_TRY_S: Final = 0.1
+_LOCK_TRY_S: Final = 0.02
 _COPY_CHUNK: Final = 1024 * 1024
 
 
