@@ -39,59 +39,65 @@ def rebuild(index: Index, path: Sequence[int], entry: Callable[[int], Entry], *,
         legacy: a file of version 1, where a compaction names a place in the file instead of an id.
     """
     types = [index.codes[at] & TYPE for at in path]
-    edits = _edits(path, types, entry)
+    edits = _edits(index, path, types, entry)
     messages: list[Message] = []
-    first = 0
+    first, hidden = 0, -1
     if CODES["compaction"] in types:
         cut = len(types) - 1 - types[::-1].index(CODES["compaction"])
         compaction = entry(path[cut])
         summary = compaction.get("summary")
         messages.append(compaction_message(summary if isinstance(summary, str) else ""))
         first = _first_kept(index, path[:cut], compaction, legacy=legacy)
-        first = cut if first is None else first
+        first = hidden = cut if first is None else first  # a gap just before belongs to what was summarised
     for step in range(first, len(path)):
-        if path[step] in index.gaps:
+        if path[step] in index.gaps and step != hidden:
             messages.append(gap_message())
-        if types[step] in _SEEN and (message := _message(entry(path[step]), edits)) is not None:
+        if types[step] not in _SEEN or (message := _message(entry(path[step]))) is None:
+            continue
+        if step not in edits:
             messages.append(message)
+        elif (replacement := edits[step]) is not None:
+            messages.append({**message, "content": replacement.get("content")})
     return messages
 
 
-def _edits(path: Sequence[int], types: Sequence[int], entry: Callable[[int], Entry]) -> dict[str, Any]:
-    """The newest replacement of each edited entry; None takes it out."""
-    edits: dict[str, Any] = {}
-    for at, kind in zip(path, types, strict=True):
-        if kind == CODES["context_edit"]:
+def _edits(
+    index: Index, path: Sequence[int], types: Sequence[int], entry: Callable[[int], Entry]
+) -> dict[int, dict[str, Any] | None]:
+    """The newest replacement of each edited step; None takes it out."""
+    edits: dict[int, dict[str, Any] | None] = {}
+    if CODES["context_edit"] not in types:
+        return edits
+    steps: dict[int, int] = {}
+    for step, at in enumerate(path):
+        if types[step] == CODES["context_edit"]:
             edit = entry(at)
             target = edit.get("targetId")
-            if isinstance(target, str) and "replacement" in edit:
-                edits[target] = as_object(edit["replacement"])
+            if isinstance(target, str) and "replacement" in edit and key_of(target) in steps:
+                edits[steps[key_of(target)]] = as_object(edit["replacement"])
+        steps[index.ids[at]] = step
     return edits
 
 
 def _first_kept(index: Index, before: Sequence[int], compaction: Entry, *, legacy: bool) -> int | None:
-    """The step of the first entry that a compaction keeps; None keeps none, as an unknown id does in Pi."""
+    """The step of the first entry that a compaction keeps; None keeps none, as an unknown id or its own does."""
     kept = compaction.get("firstKeptEntryId")
+    if kept == compaction.get("id"):
+        return None
     if isinstance(kept, str):
         key = key_of(kept)
-        return next((step for step, at in enumerate(before) if index.ids[at] == key), None)
+        return next((step for step in range(len(before) - 1, -1, -1) if index.ids[before[step]] == key), None)
     place = compaction.get("firstKeptEntryIndex")
     if legacy and isinstance(place, int) and place > 0:  # counts the header too
         return next((step for step, at in enumerate(before) if at == place - 1), None)
     return None
 
 
-def _message(entry: Entry, edits: dict[str, Any]) -> Message | None:
+def _message(entry: Entry) -> Message | None:
     kind = entry.get("type")
     if kind == "branch_summary":
         summary = entry.get("summary")
-        message = branch_summary_message(summary) if isinstance(summary, str) and summary else None
-    elif kind == "custom_message":
-        message = custom_message(entry.get("content"))
-    else:
-        message = visible_message(as_object(entry.get("message")) or {})
-    target = entry.get("id")
-    if message is None or not isinstance(target, str) or target not in edits:
-        return message
-    replacement = edits[target]
-    return None if replacement is None else {**message, "content": replacement.get("content")}
+        return branch_summary_message(summary) if isinstance(summary, str) and summary else None
+    if kind == "custom_message":
+        return custom_message(entry.get("content"))
+    return visible_message(as_object(entry.get("message")) or {})

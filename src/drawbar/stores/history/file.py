@@ -42,25 +42,30 @@ class HistoryFile:
         path: the file, absolute.
         session_id: from the header.
         header: the header line as read.
+        foreign_entries: how many another program appended meanwhile (Pi, which takes no lock).
         repairs: what was mended in memory on opening, in file order (SES-2); the file is as it was.
     """
 
     def __init__(self, path: Path, fd: int, clock: Clock) -> None:
-        """Use :meth:`create` or :meth:`open`; ``fd`` is open for appending and locked."""
+        """Use :meth:`create` or :meth:`open`; takes over ``fd``, which is open for appending and locked."""
         self._fd = fd
         self._clock = clock
-        self._index = scan(fd)
-        self._reader = Reader(self._index, self._fetch)
-        self._unsaved: deque[tuple[int, bytes]] = deque()
         self._mutex = threading.RLock()
-        self._leaf = len(self._index) - 1
-        self._leaf_id = self._reader.id_of(self._leaf) if self._leaf >= 0 else None
+        self._unsaved: deque[tuple[int, bytes]] = deque()
         self.path = path
-        self.header: dict[str, Any] = _usable_header(self._index, path)
-        self.session_id = str(self.header["id"])
-        missing = self._reader.missing_results(self._leaf)
-        self.repairs: list[Repair] = sorted([*self._index.repairs, *missing], key=lambda it: (it.line, it.offset))
         self.foreign_entries = 0
+        try:
+            self._index = scan(fd)
+            self._reader = Reader(self._index, self._fetch)
+            self.header: dict[str, Any] = _usable_header(self._index, path)
+            self.session_id = str(self.header["id"])
+            self._leaf = len(self._index) - 1
+            self._leaf_id = self._reader.id_of(self._leaf) if self._leaf >= 0 else None
+            missing = self._reader.missing_results(self._leaf)
+            self.repairs: list[Repair] = sorted([*self._index.repairs, *missing], key=lambda it: (it.line, it.offset))
+        except BaseException:
+            self.forget_after_fork()
+            raise
         forget_in_children(self)
 
     @classmethod
@@ -88,7 +93,7 @@ class HistoryFile:
         """
         header = new_header(cwd=cwd, session_id=session_id, parent_session=parent_session, clock=clock)
         path, fd = publish(folder, header, ())
-        return cls._owning(path, fd, clock)
+        return cls(path, fd, clock)
 
     @classmethod
     def open(cls, path: Path, *, clock: Clock) -> Self:
@@ -104,16 +109,12 @@ class HistoryFile:
         """
         path = Path(os.path.abspath(path))
         fd = open_regular(path, os.O_RDWR | os.O_APPEND)
-        return cls._owning(path, fd, clock)
-
-    @classmethod
-    def _owning(cls, path: Path, fd: int, clock: Clock) -> Self:
         try:
             claim(fd, path)
-            return cls(path, fd, clock)
         except BaseException:
             os.close(fd)
             raise
+        return cls(path, fd, clock)
 
     def __enter__(self) -> Self:
         return self
@@ -122,6 +123,11 @@ class HistoryFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        """One that was dropped without being closed gives back its lock."""
+        if getattr(self, "_fd", -1) >= 0:
+            self.forget_after_fork()
 
     # -- the branch ---------------------------------------------------------------------------------
 
@@ -251,7 +257,8 @@ class HistoryFile:
                 os.close(fd)
 
     def forget_after_fork(self) -> None:
-        """In a forked child: drop the descriptor, so that the child neither holds the lock nor writes."""
+        """Drop the descriptor: a forked child neither holds the lock nor writes."""
+        self._mutex = threading.RLock()  # another thread of the parent may have held it
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

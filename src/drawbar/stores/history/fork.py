@@ -70,11 +70,7 @@ def fork_history(
         path, target = publish(folder, header, copier.lines(leaf))
     finally:
         os.close(fd)
-    try:
-        return HistoryFile(path, target, clock)
-    except BaseException:
-        os.close(target)
-        raise
+    return HistoryFile(path, target, clock)
 
 
 class _Copier:
@@ -85,6 +81,7 @@ class _Copier:
         self._now = stamp(clock.now_ms())
         self._above: str | None = None
         self._new_ids: dict[str, str] = {}
+        self._stand_ins: dict[str, str] = {}
 
     def lines(self, leaf: int) -> Iterator[bytes]:
         """The lines of the branch that ends at ``leaf``."""
@@ -93,17 +90,20 @@ class _Copier:
         for at in index.path(leaf):
             if at in index.gaps:
                 gap = {"type": "custom_message", "customType": "drawbar-gap", "content": GAP, "display": True}
-                yield self._line({**gap, "timestamp": self._now})
+                yield self._next({**gap, "id": self._fresh(), "timestamp": self._now}, labels)
             entry = self._reader.entry(at)
             if entry.get("type") == "label":
                 labels.append(entry["id"])
-                continue
-            entry["id"] = self._own(entry["id"])
-            for label in labels:
-                self._new_ids.setdefault(label, entry["id"])
-            labels.clear()
-            yield self._line(self._current(entry))
+            else:
+                yield self._next(self._current({**entry, "id": self._own(entry["id"])}), labels)
         yield from self._labels()
+
+    def _next(self, entry: Entry, labels: list[str]) -> bytes:
+        """The line of ``entry``, which also stands for the labels that were left out just before it."""
+        for label in labels:
+            self._stand_ins[label] = entry["id"]
+        labels.clear()
+        return self._line(entry)
 
     def _own(self, entry_id: str) -> str:
         """The id in the copy: the same, unless the branch uses it twice."""
@@ -116,9 +116,10 @@ class _Copier:
         place = entry.pop("firstKeptEntryIndex", None) if entry.get("type") == "compaction" else None
         if isinstance(place, int) and 0 < place <= len(self._reader.index):
             entry.setdefault("firstKeptEntryId", self._reader.id_of(place - 1))
-        for name in ("firstKeptEntryId", "targetId"):
-            if isinstance(target := entry.get(name), str):
-                entry[name] = self._new_ids.get(target, target)
+        if isinstance(kept := entry.get("firstKeptEntryId"), str):
+            entry["firstKeptEntryId"] = self._stand_ins.get(kept) or self._new_ids.get(kept, kept)
+        if isinstance(target := entry.get("targetId"), str):
+            entry["targetId"] = self._new_ids.get(target, target)
         return entry
 
     def _labels(self) -> Iterator[bytes]:
@@ -140,7 +141,6 @@ class _Copier:
         return entry_id
 
     def _line(self, entry: Entry) -> bytes:
-        entry_id = entry.get("id") or self._fresh()
-        line = encode_line({"type": entry.get("type"), **entry, "id": entry_id, "parentId": self._above})
-        self._above = entry_id
+        line = encode_line({**entry, "parentId": self._above})
+        self._above = entry["id"]
         return line
