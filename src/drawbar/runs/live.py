@@ -42,6 +42,7 @@ class LiveRun:
         ask_handler: a surface of this process that can ask a person, if there is one.
         ask_timeout_s: how long an ask waits for somebody; without a handler 0 means not at all (RUN-35).
         answers_over_socket: whether another process may answer (BND-16).
+        on_settled: told when the run has let go of everything, before anybody who waits for :attr:`settled`.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class LiveRun:
         ask_handler: AskHandler | None = None,
         ask_timeout_s: float = 0.0,
         answers_over_socket: bool = True,
+        on_settled: Callable[[LiveRun], None] = lambda _run: None,
     ) -> None:
         self.id = record.id
         self.session_id = record.session_id
@@ -65,6 +67,7 @@ class LiveRun:
         self.fault: str | None = None
         self._store = store
         self._clock = clock
+        self._on_settled = on_settled
         self._ask_handler = ask_handler
         self._ask_timeout_s = ask_timeout_s
         self._task: asyncio.Task[Any] | None = None
@@ -236,6 +239,7 @@ class LiveRun:
             self.fault = f"the run's end could not be saved: {error.message}"
         finally:
             self.log.close()
+            self._on_settled(self)
             self.settled.set()
 
     async def _save(self, settlement: Settlement) -> None:

@@ -189,6 +189,7 @@ class Sessions:
             ask_handler=None if record.automatic else ask_handler,
             ask_timeout_s=request.ask_timeout_s,
             answers_over_socket=self._assembly.namespaced(),
+            on_settled=self._registry.finished,
         )
         self._registry.start(live)
         equipment: Equipment | None = None
@@ -200,7 +201,6 @@ class Sessions:
             if equipment is not None:
                 await equipment.close()
             await live.finish(live.stop_reason or failed(error))
-            self._registry.finished(live)
             if not isinstance(error, Exception):
                 raise
             return RunStart(run_id=record.id, session_id=session_id, native_session_id=None)
@@ -320,15 +320,11 @@ class Sessions:
 
         async def turn() -> None:
             prove = asyncio.ensure_future(_prove(live, equipment)) if pins.sandbox == "on" else None
-            try:
-                await run_turn(live, session, text, _then(release, prove), self._clock)
-            finally:
-                self._registry.finished(live)
+            await run_turn(live, session, text, _then(release, prove), self._clock)
 
         task = asyncio.create_task(turn(), name=f"drawbar-{live.id}")
         self._turns.add(task)
         task.add_done_callback(self._turns.discard)
-        live.drive(task)
 
 
 async def _prove(live: LiveRun, equipment: Equipment) -> None:
