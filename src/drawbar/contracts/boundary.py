@@ -236,20 +236,29 @@ class SandboxPlan:
 
 @dataclass(slots=True)
 class Wrapped:
-    """An argv ready to spawn: descriptors to pass on, environment, and what to close afterwards."""
+    """An argv ready to spawn: descriptors to pass on, environment, and what to close afterwards.
+
+    ``control_fd`` becomes the supervisor's standard input and ``talk_fd`` is the harness's end of that socket;
+    ``info_fd`` is a file in which the process id of the sandbox's first process appears, None when that is the
+    spawned process itself. ``talk_fd`` and ``info_fd`` go to whoever spawns.
+    """
 
     argv: list[str]
     env: dict[str, str]
     pass_fds: tuple[int, ...] = ()
     cwd: str | None = None
     info_fd: int | None = None
+    control_fd: int | None = None
+    talk_fd: int | None = None
 
     def close(self) -> None:
         import os
 
-        for fd in self.pass_fds:
+        control = () if self.control_fd is None else (self.control_fd,)
+        for fd in (*self.pass_fds, *control):
             os.close(fd)
         self.pass_fds = ()
+        self.control_fd = None
 
 
 @dataclass(frozen=True, slots=True)

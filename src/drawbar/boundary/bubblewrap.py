@@ -1,0 +1,208 @@
+"""The Linux back end: bubblewrap by absolute path, a system-call filter by descriptor, a shell as supervisor (BND-8).
+
+bubblewrap before 0.12 follows symlinks when it makes a mount point, so none is ever made below a path that a
+command could have written: mounts go over what exists, or below folders that are made anew for the call.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from drawbar.boundary.denials import explain
+from drawbar.boundary.mounts import Anchor, Mount, MountTable, mount_table, unconfined_table
+from drawbar.boundary.seccomp import open_filter
+from drawbar.boundary.supervisor import supervised_argv
+from drawbar.contracts.boundary import SandboxPlan, Trial, Wrapped
+
+__all__ = ["Bubblewrap", "PrivateFolderTampered"]
+
+_PLACES: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
+"""Never ``PATH``: a folder that a command can write may come first in it."""
+
+_NAMESPACES: Final = (
+    *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--cap-drop", "ALL"),
+)
+_LIFE: Final = ("--die-with-parent", "--new-session", "--as-pid-1")
+_BASE: Final = (
+    *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+    # As uid 0 the mapped user still owns the kernel's settings, core_pattern above all.
+    *("--ro-bind", "/proc/sys", "/proc/sys", "--ro-bind-try", "/proc/sysrq-trigger", "/proc/sysrq-trigger"),
+)
+_DEVICES: Final = ("kvm", "fuse", "dri", "net", "snd", "vhost-net", "kfd", "dxg")
+"""Devices of the machine that an unconfined command keeps, besides graphics cards by name."""
+
+_DANGEROUS_CAPABILITIES: Final = (
+    *("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_SYS_BOOT", "CAP_MKNOD"),
+    *("CAP_DAC_READ_SEARCH", "CAP_BPF", "CAP_PERFMON", "CAP_CHECKPOINT_RESTORE"),
+)
+"""What would undo a mask or reach another process's memory; an unconfined command of root goes without."""
+
+_OPTIONAL: Final = frozenset({"/tmp", "/var/tmp", "/dev/shm", "/run"})
+"""Some machines lack one of these, or make it a symlink to another."""
+
+_PERMISSIONS: Final = {Path("/run"): "0755"}
+_SHARED_MODE: Final = "1777"
+
+
+class PrivateFolderTampered(Exception):
+    """Something else lies where a mount point of the session's private folder must be."""
+
+
+class Bubblewrap:
+    """Wraps commands in bubblewrap.
+
+    Args:
+        path: the program, absolute and outside every workspace; None takes the system's.
+    """
+
+    name = "bubblewrap"
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._trial: Trial | None = None
+
+    @property
+    def path(self) -> Path:
+        """The program that is used, whether or not it exists."""
+        if self._path is None:
+            found = next((place for place in _PLACES if os.access(place, os.X_OK)), _PLACES[0])
+            self._path = Path(found)
+        return self._path
+
+    async def trial(self) -> Trial:
+        """Run a real command under the real profile in a folder of its own, once for this back end (QLT-1)."""
+        if self._trial is None:
+            from drawbar.boundary.trial import try_confined
+
+            self._trial = await try_confined(self, self.path)
+        return self._trial
+
+    def wrap(self, plan: SandboxPlan, argv: Sequence[str]) -> Wrapped:
+        """Make the command line; the caller owns the result's descriptors.
+
+        Raises:
+            FilterUnavailable: on an architecture without a system-call filter.
+            PrivateFolderTampered: when the session's private folder can't be mounted safely.
+            OSError: when a private folder can't be made.
+        """
+        fds: list[int] = []
+        ours, theirs = socket.socketpair()
+        try:
+            # A file takes the process id even when nobody is left to read it; on a socket bubblewrap would die
+            # of that half-way and leave its child waiting for ever.
+            fds.append(os.memfd_create("status", os.MFD_CLOEXEC))
+            status = ["--json-status-fd", str(fds[0])]
+            if plan.scope == "outside":
+                options = [*self._unconfined(plan), *status]
+            else:
+                fds.append(open_filter())
+                options = [*self._confined(plan), "--seccomp", str(fds[1]), *status]
+            fds.append(_arguments(options))
+            info_fd = os.dup(fds[0])
+        except BaseException:
+            ours.close()
+            theirs.close()
+            for fd in fds:
+                os.close(fd)
+            raise
+        return Wrapped(
+            argv=[str(self.path), "--args", str(fds[-1]), "--", *supervised_argv(argv)],
+            env=dict(plan.env),
+            pass_fds=tuple(fds),
+            cwd="/",
+            info_fd=info_fd,
+            control_fd=theirs.detach(),
+            talk_fd=ours.detach(),
+        )
+
+    def explain(self, stderr: str) -> str | None:
+        """What the sandbox denied, in words for the model; None when the text is not its doing."""
+        return explain(stderr)
+
+    def _confined(self, plan: SandboxPlan) -> list[str]:
+        table = mount_table(plan)
+        _make_private(table)
+        mounted = _mount_options(table.mounts)
+        return [*_BASE, *mounted, *_NAMESPACES, *_LIFE, "--chdir", str(plan.cwd)]
+
+    def _unconfined(self, plan: SandboxPlan) -> list[str]:
+        # Binding without devices keeps root off the raw disks, whose bytes no mask could cover.
+        options = ["--bind", "/", "/", "--dev", "/dev", *_devices(), "--proc", "/proc"]
+        options += _mount_options(unconfined_table(plan).mounts)
+        if os.geteuid() == 0:
+            for capability in _DANGEROUS_CAPABILITIES:
+                options += ["--cap-drop", capability]
+        else:
+            options.append("--unshare-user")
+        return [*options, "--unshare-pid", *_LIFE, "--chdir", str(plan.cwd)]
+
+
+def _mount_options(mounts: Iterable[Mount]) -> list[str]:
+    options: list[str] = []
+    sealed: list[str] = []
+    for mount in mounts:
+        path = str(mount.path)
+        if path in _OPTIONAL and (os.path.islink(path) or not os.path.isdir(path)):
+            continue
+        source = path if mount.source is None else str(mount.source)
+        match mount.kind:
+            case "read-only":
+                options += ["--ro-bind-try", source, path]
+            case "writable" | "private":
+                options += ["--bind", source, path]
+            case "hidden-file":
+                options += ["--ro-bind", "/dev/null", path]
+            case "hidden-folder" | "guard":
+                # Closed rather than empty, so that a command hears "denied" and not "missing".
+                mode = "0755" if mount.open or mount.kind == "guard" else "0000"
+                options += ["--perms", mode, "--tmpfs", path]
+                sealed += ["--remount-ro", path]
+            case "fresh":
+                options += ["--perms", _PERMISSIONS.get(mount.path, _SHARED_MODE), "--tmpfs", path]
+    return options + sealed
+
+
+def _make_private(table: MountTable) -> None:
+    """Make the session's folders, and the entries in them that are mounted over."""
+    for folder in table.private:
+        if not folder.is_dir():
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o1777)  # as programs expect of /tmp; the folder above is closed to everyone else
+    for anchor in table.anchors:
+        _make_anchor(anchor)
+
+
+def _make_anchor(anchor: Anchor) -> None:
+    path = anchor.folder / anchor.name
+    try:
+        path.mkdir(mode=0o755)
+    except FileExistsError:
+        if path.is_symlink() or not path.is_dir():
+            raise PrivateFolderTampered(f"{path} is no folder any more") from None
+
+
+def _devices() -> list[str]:
+    options: list[str] = []
+    with os.scandir("/dev") as entries:
+        names = [entry.name for entry in entries if entry.name in _DEVICES or entry.name.startswith("nvidia")]
+    for name in sorted(names):
+        options += ["--dev-bind-try", f"/dev/{name}", f"/dev/{name}"]
+    return [*options, "--bind-try", "/dev/shm", "/dev/shm"]
+
+
+def _arguments(options: Sequence[str]) -> int:
+    """The options in a descriptor: out of the process list, and beyond the limit of a command line."""
+    fd = os.memfd_create("arguments", os.MFD_CLOEXEC)
+    try:
+        os.write(fd, b"".join(os.fsencode(option) + b"\0" for option in options))
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

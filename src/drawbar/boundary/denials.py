@@ -1,0 +1,72 @@
+"""What the sandbox denied, told to the model in words that say what to do instead.
+
+The system's own messages ("Read-only file system") look like a broken machine and invite retries.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from drawbar.contracts.boundary import PinnedRoot
+
+__all__ = ["explain", "explain_links"]
+
+_READ_ONLY: Final = re.compile(r"Read-only file system|EROFS|Errno 30\b|os error 30\b")
+_NO_NETWORK: Final = re.compile(
+    r"Network is unreachable|Could not resolve host|Temporary failure in name resolution|ENOTFOUND|EAI_AGAIN"
+    r"|ENETUNREACH|Name or service not known|Failed to resolve|dns error|no such host",
+)
+_GIT: Final = re.compile(
+    r"could not lock config file|\.git/config[^\n]*(?:Read-only|Device or resource busy)"
+    r"|could not write config file|unable to set up tracking"
+    r"|\.git/hooks[^\n]*(?:Read-only|Device or resource busy)",
+)
+_HOME: Final = re.compile(r"(?:/home/[^\s:'\"]+|/root/[^\s:'\"]*|~/[^\s:'\"]+)[^\n]*(?:Permission denied|EACCES)")
+_TRACE: Final = re.compile(r"ptrace[^\n]*Operation not permitted|Could not attach to process|PTRACE_TRACEME")
+_DENIED_PATH: Final = re.compile(
+    r"['\"‘]?((?:/|\.{0,2}/|[\w.@+-])[^\s'\"’:]*)['\"’]?: (?:Read-only file system|os error 30)"
+)
+_LOOKED_AT: Final = 16 * 1024
+
+
+def explain(stderr: str) -> str | None:
+    """One sentence about the first denial that ``stderr`` shows; None when nothing looks like the sandbox's doing."""
+    text = stderr[-_LOOKED_AT:]
+    if _GIT.search(text):
+        return (
+            "The sandbox keeps .git/config, .git/hooks and .git/info read-only, so that no program can be planted "
+            "there; commit, branch, rebase and tag work. Leave out -u or --set-upstream, and pass settings with "
+            "git -c for one command."
+        )
+    if _READ_ONLY.search(text):
+        return (
+            "The sandbox allows writes only below the workspace root and in the temporary folder (/tmp). "
+            "Write there instead; retrying elsewhere won't work."
+        )
+    if _NO_NETWORK.search(text):
+        return "The sandbox has no network. Work with what is installed; retrying won't help."
+    if _TRACE.search(text):
+        return "The sandbox allows no tracing or debugging of processes (ptrace)."
+    if _HOME.search(text):
+        return "The sandbox hides home folders but for toolchains and git's settings."
+    return None
+
+
+def explain_links(text: str, root: PinnedRoot, cwd: Path) -> str | None:
+    """Name the real place of a denied path that a symlink in the workspace leads out to (SBX-04)."""
+    for match in _DENIED_PATH.finditer(text[-_LOOKED_AT:]):
+        named = Path(os.path.normpath(cwd / match[1]))
+        if not named.is_relative_to(root.path):
+            continue
+        real = Path(os.path.realpath(named))
+        if real.is_relative_to(root.path):
+            continue
+        folder = real if real.is_dir() else real.parent
+        return (
+            f"{match[1]} leads through a symlink to {real}, outside the workspace root {root.path}. "
+            f"To work there, a run must be started in it (--cwd {folder}); retrying won't help."
+        )
+    return None

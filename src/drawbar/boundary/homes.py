@@ -1,0 +1,172 @@
+"""What a command sees of home folders: a short list of toolchains and git's settings, read-only (BND-17).
+
+Everything else in every user's home is masked. Credential files inside a listed folder are masked as well.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from drawbar.boundary.credentials import credential_paths, system_credential_paths
+from drawbar.boundary.git_folders import config_value
+from drawbar.boundary.roots import SYSTEM_FOLDERS, SYSTEM_TREES
+
+__all__ = ["LISTED", "HomeView", "home_view"]
+
+LISTED: Final[tuple[str, ...]] = (
+    # git's own settings; never its credential files
+    *(".gitconfig", ".gitignore", ".gitignore_global", ".gitattributes", ".gitattributes_global"),
+    *(".config/git/config", ".config/git/ignore", ".config/git/attributes"),
+    # programs that people install for themselves
+    *(".local/bin", ".local/lib", ".local/pipx", ".local/share/pipx", ".local/share/uv", ".local/share/mise"),
+    *(".local/opt", ".local/share/applications", ".local/share/man", "bin"),
+    *(".asdf", ".nix-profile", ".local/state/nix", ".linuxbrew", ".krew/bin", ".pixi", ".proto", ".volta"),
+    # languages: versions, installed tools, and the package stores that offline builds need
+    *(".cargo", ".rustup"),
+    *(".pyenv", ".rye", ".conda", ".local/share/pypoetry", ".local/share/hatch", ".local/share/virtualenvs"),
+    *("anaconda3", "miniconda3", "mambaforge", "miniforge3", "micromamba"),
+    *(".nvm", ".nodenv", ".fnm", ".local/share/fnm", ".npm-global", ".local/share/pnpm", ".yarn", ".bun", ".deno"),
+    *(".rbenv", ".rvm", ".gem", ".rubies", ".bundle", ".local/share/gem"),
+    *("go/bin", "go/pkg", "go/sdk", "sdk", ".goenv", ".gvm"),
+    *(".sdkman", ".jenv", ".jabba", ".m2", ".gradle", ".ivy2", ".sbt", ".local/share/coursier"),
+    *(".ghcup", ".cabal", ".stack", ".opam", ".elan", ".juliaup", ".julia", ".swiftly", ".swiftpm"),
+    *(".dotnet", ".nuget/packages", ".mix", ".hex", ".kiex", ".phpenv", ".composer", ".pub-cache", "flutter"),
+    *(".platformio/penv", ".platformio/packages", ".local/share/zig", ".zvm", ".wasmer/bin", ".wasmtime/bin"),
+)
+"""Below a home folder, visible read-only when it exists."""
+
+_PASSWD: Final = Path("/etc/passwd")
+_FIRST_PERSON: Final = 1000
+_NOBODY: Final = 65534
+_HOME_PARENTS: Final = ("/home", "/root")
+
+_CREDENTIAL_VARIABLES: Final = (
+    *("GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "KUBECONFIG", "NETRC"),
+    *("DOCKER_CONFIG", "NPM_CONFIG_USERCONFIG", "PGPASSFILE", "VAULT_TOKEN_PATH", "CLOUDSDK_CONFIG", "GNUPGHOME"),
+    *("PIP_CONFIG_FILE", "AZURE_CONFIG_DIR", "OCI_CLI_CONFIG_FILE", "PASSWORD_STORE_DIR", "REGISTRY_AUTH_FILE"),
+)
+"""Variables that name a credential store which may lie anywhere."""
+
+_UNLISTED_CREDENTIALS: Final = (
+    *(".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties", ".gradle/init.gradle"),
+    *(".sbt/.credentials", ".sbt/1.0/credentials.sbt", ".ivy2/.credentials", ".hex/hex.config", ".yarn/.yarnrc"),
+    *(".julia/servers", ".bun/.npmrc", ".local/share/pnpm/rc", ".conda/tokens", ".composer/auth.json"),
+)
+"""Credential files inside listed folders, besides those that the native tools refuse everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeView:
+    """Home folders to mask, what stays readable below them, and credential files and folders to mask.
+
+    ``home`` is the person's own home, canonical, or None when there is none that can be masked.
+    """
+
+    home: Path | None
+    masked: tuple[Path, ...]
+    readable: tuple[Path, ...]
+    credentials: tuple[Path, ...]
+
+
+def home_view(environ: Mapping[str, str]) -> HomeView:
+    """Look at the machine's homes as they are now.
+
+    Args:
+        environ: the harness's environment: ``HOME``, ``PATH`` and the variables that name credential stores.
+    """
+    own = _own_home(environ)
+    homes = _people_homes()
+    if own is not None:
+        homes.add(own)
+    masked = {folder for folder in homes | {Path(parent) for parent in _HOME_PARENTS} if folder.is_dir()}
+    readable: dict[Path, None] = {}
+    if own is not None:
+        for path in (*(own / name for name in LISTED), *_named_by_git(own), *_programs(environ, own)):
+            if os.path.lexists(path):
+                readable[path] = None
+    return HomeView(
+        home=own,
+        masked=tuple(sorted(masked)),
+        readable=tuple(readable),
+        credentials=tuple(_credentials(environ, own, readable)),
+    )
+
+
+def _own_home(environ: Mapping[str, str]) -> Path | None:
+    """``$HOME``, canonical, when it is a folder that can be masked."""
+    named = environ.get("HOME", "")
+    home = Path(os.path.realpath(named)) if os.path.isabs(named) else None
+    return home if home is not None and home.is_dir() and _maskable(home) else None
+
+
+def _maskable(home: Path) -> bool:
+    """Whether masking ``home`` hides a person's files and not the system."""
+    if str(home) in SYSTEM_FOLDERS - {"/root"} or home == Path("/"):
+        return False
+    return not any(home.is_relative_to(tree) for tree in SYSTEM_TREES)
+
+
+def _people_homes() -> set[Path]:
+    """The home folders of people and of root; system accounts' folders hold programs that commands need."""
+    found: set[Path] = set()
+    try:
+        lines = _PASSWD.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        fields = line.split(":")
+        if len(fields) < 6 or not fields[2].isdigit() or not os.path.isabs(fields[5]):
+            continue
+        uid = int(fields[2])
+        if uid == 0 or (uid >= _FIRST_PERSON and uid != _NOBODY):
+            found.add(Path(os.path.realpath(fields[5])))
+    return {home for home in found if _maskable(home)}
+
+
+def _named_by_git(home: Path) -> Iterable[Path]:
+    """The ignore and attributes files that git's own configuration names in the home folder."""
+    for config in (home / ".gitconfig", home / ".config/git/config"):
+        for key in ("excludesfile", "attributesfile"):
+            value = config_value(config, "core", key)
+            if value:
+                path = Path(os.path.normpath(home / value.removeprefix("~/")))
+                if path.is_relative_to(home) and path.is_file():
+                    yield path
+
+
+def _programs(environ: Mapping[str, str], home: Path) -> Iterable[Path]:
+    """Folders of ``PATH`` below the home; of a virtual environment the whole of it, since its parts need each other."""
+    for entry in environ.get("PATH", "").split(":"):
+        folder = Path(os.path.normpath(entry)) if os.path.isabs(entry) else None
+        if folder is None or not folder.is_relative_to(home) or folder == home or not folder.is_dir():
+            continue
+        whole = folder.parent
+        yield whole if whole != home and (whole / "pyvenv.cfg").is_file() else folder
+
+
+def _credentials(environ: Mapping[str, str], home: Path | None, readable: Iterable[Path]) -> Iterable[Path]:
+    yield from (path for path in system_credential_paths() if _opens(path))
+    for variable in _CREDENTIAL_VARIABLES:
+        for named in environ.get(variable, "").split(":"):
+            if os.path.isabs(named) and (path := Path(os.path.realpath(named))).exists() and len(path.parts) > 2:
+                yield path
+    if home is None:
+        return
+    listed = tuple(readable)
+    for path in (*credential_paths(home), *(home / name for name in _UNLISTED_CREDENTIALS)):
+        if os.path.lexists(path) and any(path.is_relative_to(folder) for folder in listed):
+            yield path
+
+
+def _opens(path: Path) -> bool:
+    """Whether this process could read ``path`` at all; what it can't, the command can't either."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return os.access(path, os.R_OK) or (stat.S_ISDIR(mode) and os.access(path, os.X_OK))

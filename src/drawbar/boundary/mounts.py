@@ -1,0 +1,178 @@
+"""From a plan to an ordered list of mounts: the most specific path wins, and nothing redundant is mounted.
+
+Pure but for the kinds of paths already looked up by the plan. A back end turns each mount into its own terms.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from drawbar.boundary.environment import CACHE_VARIABLE
+from drawbar.contracts.boundary import SandboxPlan
+
+__all__ = ["Anchor", "Mount", "MountTable", "mount_table", "unconfined_table"]
+
+Kind = Literal["read-only", "writable", "hidden-folder", "hidden-file", "fresh", "private", "guard"]
+
+TMP: Final = Path("/tmp")
+VAR_TMP: Final = Path("/var/tmp")
+SHM: Final = Path("/dev/shm")
+RUN: Final = Path("/run")
+
+_EMPTY: Final = frozenset[Kind]({"hidden-folder", "hidden-file", "fresh", "private", "guard"})
+"""Below these, nothing of the machine's own files shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One mount at ``path``, an absolute canonical path, from the same path of the machine or from ``source``.
+
+    ``read-only`` and ``writable`` show the machine's files; ``hidden-folder`` and ``hidden-file`` show nothing;
+    ``fresh`` is writable and discarded; ``private`` is writable and kept for the session; ``guard`` is empty and
+    read-only, so that mount points below it can't be tampered with. ``open`` says that a hidden folder holds
+    mounts and so must let them be reached.
+    """
+
+    path: Path
+    kind: Kind
+    source: Path | None = None
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """An entry that must exist in a private folder before something can be mounted over it."""
+
+    folder: Path
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MountTable:
+    """The mounts in the order to make them, parents first; private folders and anchors to make beforehand."""
+
+    mounts: tuple[Mount, ...]
+    private: tuple[Path, ...] = ()
+    anchors: tuple[Anchor, ...] = ()
+
+
+@functools.lru_cache(maxsize=32)
+def mount_table(plan: SandboxPlan) -> MountTable:
+    """The mounts of a confined scope over a read-only view of the whole machine (BND-9, BND-10).
+
+    Remembered, since a run's plans seldom differ from one command to the next.
+    """
+    root_kind: Kind = "writable" if plan.scope == "workspace" else "read-only"
+    # From weak to strong: where two name the same path, the later one holds.
+    entries: dict[Path, Mount] = {path: Mount(path, "fresh") for path in (TMP, VAR_TMP, SHM, RUN)}
+    cache = _cache(plan)
+    if cache is not None:
+        entries[cache] = Mount(cache, "fresh")
+    for path in plan.readable:
+        entries[path] = Mount(path, "read-only")
+    entries[plan.root.path] = Mount(plan.root.path, root_kind)
+    for path in plan.writable:
+        entries[path] = Mount(path, "writable")
+    for path in plan.read_only:
+        entries[path] = Mount(path, "read-only")
+    _hide(entries, plan)
+    kept = _pruned(entries.values(), base="read-only")
+    if plan.private_tmp is None:
+        return MountTable(mounts=tuple(_opened(kept)))
+    return _with_private(kept, plan.private_tmp, cache)
+
+
+@functools.lru_cache(maxsize=32)
+def unconfined_table(plan: SandboxPlan) -> MountTable:
+    """The few masks that hold without the file sandbox too, over the machine as it is (BND-16)."""
+    entries = {path: Mount(path, "read-only") for path in plan.readable}
+    _hide(entries, plan)
+    kept = _pruned(entries.values(), base="writable")
+    # What isn't below a mask is the machine's own and stays as it is.
+    masks = [mount.path for mount in kept if mount.kind == "hidden-folder"]
+    return MountTable(
+        mounts=tuple(
+            _opened(m for m in kept if m.kind != "read-only" or any(m.path.is_relative_to(mask) for mask in masks))
+        )
+    )
+
+
+def _cache(plan: SandboxPlan) -> Path | None:
+    """The private cache folder when it lies in a masked home; elsewhere it is part of the private ``/tmp``."""
+    named = next((value for name, value in plan.env if name == CACHE_VARIABLE), None)
+    cache = Path(named) if named else None
+    return cache if cache is not None and any(cache.is_relative_to(mask) for mask in plan.masked) else None
+
+
+def _hide(entries: dict[Path, Mount], plan: SandboxPlan) -> None:
+    for path in plan.masked:
+        entries[path] = Mount(path, "hidden-folder")
+    for path in plan.masked_files:
+        entries[path] = Mount(path, "hidden-file")
+
+
+def _pruned(mounts: Iterable[Mount], *, base: Kind) -> list[Mount]:
+    """Parents before children, without what its nearest parent already gives."""
+    kept: list[Mount] = []
+    above: list[Mount] = []
+    for mount in sorted(mounts, key=lambda m: m.path.parts):
+        while above and not mount.path.is_relative_to(above[-1].path):
+            above.pop()
+        parent = above[-1].kind if above else base
+        if mount.kind in ("hidden-folder", "hidden-file") and parent in _EMPTY:
+            continue
+        if mount.kind == "read-only" and parent == "read-only":
+            continue
+        kept.append(mount)
+        above.append(mount)
+    return kept
+
+
+def _opened(mounts: Iterable[Mount]) -> list[Mount]:
+    """Mark the hidden folders that hold mounts."""
+    ordered = list(mounts)
+    holding = {above for mount in ordered for above in mount.path.parents}
+    return [
+        Mount(m.path, m.kind, m.source, open=True) if m.kind == "hidden-folder" and m.path in holding else m
+        for m in ordered
+    ]
+
+
+def _with_private(mounts: list[Mount], folder: Path, cache: Path | None) -> MountTable:
+    """Bind the session's own folders in place of discarded ones.
+
+    A command may have left anything in them, a symlink in the place of a mount point above all. So only a name
+    directly inside is ever mounted over, one that the harness made: an empty read-only guard, below which mount
+    points are made anew. While a command runs that name is a mount in its view and can't be renamed; and each
+    set of names has a folder of its own.
+    """
+    names = {TMP: "tmp", VAR_TMP: "var-tmp"}
+    if cache is not None:
+        names[cache] = "cache"
+    sources: dict[Path, Path] = {}
+    anchors: list[Anchor] = []
+    guards: list[Mount] = []
+    for place, name in names.items():
+        first = sorted({place / mount.path.relative_to(place).parts[0] for mount in _below(mounts, place)})
+        source = folder / (f"{name}-{_digest(first)}" if first else name)
+        sources[place] = source
+        anchors += [Anchor(source, path.name) for path in first]
+        present = {mount.path for mount in mounts}
+        guards += [Mount(path, "guard") for path in first if path not in present]
+    bound = [Mount(m.path, "private", sources[m.path]) if m.path in sources else m for m in mounts]
+    ordered = sorted((*bound, *guards), key=lambda mount: mount.path.parts)
+    return MountTable(mounts=tuple(_opened(ordered)), private=tuple(sources.values()), anchors=tuple(anchors))
+
+
+def _below(mounts: Iterable[Mount], place: Path) -> list[Mount]:
+    return [mount for mount in mounts if mount.path != place and mount.path.is_relative_to(place)]
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    joined = b"\0".join(bytes(path) for path in paths)
+    return hashlib.sha256(joined).hexdigest()[:12]
