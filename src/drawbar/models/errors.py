@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, cast
 
 from drawbar.contracts import codec
@@ -76,6 +75,9 @@ def classify(status: int | None, error_type: str | None, text: str) -> Kind:
         error_type: the provider's own type or code, if it gave one.
         text: its message.
     """
+    if status is not None and 300 <= status < 400:
+        # A redirect is not followed: the credential was meant for the host that was named.
+        return "bad_request"
     stated = _BY_TYPE.get(error_type or "")
     if stated == "quota" or _QUOTA.search(text):
         return "quota"
@@ -149,6 +151,8 @@ def retry_after_s(headers: Mapping[str, str], now_ms: int) -> float | None:
         return max(0.0, seconds)
     if stated is None:
         return None
+    from email.utils import parsedate_to_datetime
+
     try:
         at = parsedate_to_datetime(stated)
     except ValueError:

@@ -18,7 +18,8 @@ from drawbar.testing.json_schema_shape import schema_fault
 __all__ = ["MAX_BODY_BYTES", "ApiError", "check_request"]
 
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
-VERSIONS: Final = frozenset({"2023-06-01", "2023-01-01"})
+NEWEST_VERSION: Final = "2026-10-21"
+VERSIONS: Final = frozenset({"2023-01-01", "2023-06-01", NEWEST_VERSION})
 _TOP: Final = frozenset(
     {
         "model", "messages", "max_tokens", "system", "tools", "tool_choice", "stream", "temperature", "top_p",
@@ -26,6 +27,7 @@ _TOP: Final = frozenset(
         "inference_geo", "cache_control", "diagnostics", "context_management", "mcp_servers",
     }
 )  # fmt: skip
+_SAMPLING: Final = frozenset({"temperature", "top_p", "top_k"})
 _TOOL: Final = frozenset(
     {"name", "description", "input_schema", "cache_control", "type", "strict", "eager_input_streaming", "defer_loading",
      "allowed_callers", "input_examples"}
@@ -53,7 +55,7 @@ def check_request(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     Raises:
         ApiError: for what the service would refuse.
     """
-    if not headers.get("x-api-key"):
+    if not headers.get("x-api-key") and not headers.get("authorization", "").startswith("Bearer "):
         raise ApiError("x-api-key header is required", status=401, kind="authentication_error")
     version = headers.get("anthropic-version")
     if not version:
@@ -69,16 +71,17 @@ def check_request(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     if not isinstance(request, dict):
         raise ApiError("The request body is not a JSON object")
     fields = cast("dict[str, Any]", request)
+    known = _TOP - _SAMPLING if version == NEWEST_VERSION else _TOP
     try:
-        _check_fields(fields)
+        _check_fields(fields, known)
     except ValueError as error:
         raise ApiError(str(error)) from error
     return fields
 
 
-def _check_fields(request: dict[str, Any]) -> None:
+def _check_fields(request: dict[str, Any], known: frozenset[str]) -> None:
     for name in request:
-        if name not in _TOP:
+        if name not in known:
             refuse(f"{name}: Extra inputs are not permitted")
     for name in ("model", "messages", "max_tokens"):
         if name not in request:
@@ -112,8 +115,8 @@ def _check_thinking(thinking: Any, limit: int, model: str) -> None:
         refuse("thinking: Input should be an object")
     fields = cast("dict[str, Any]", thinking)
     kind = fields.get("type")
-    if kind not in ("enabled", "disabled", "adaptive"):
-        refuse("thinking.type: Input should be 'enabled', 'disabled' or 'adaptive'")
+    if kind not in ("enabled", "disabled", "adaptive", "between_tools"):
+        refuse("thinking.type: Input should be 'enabled', 'disabled', 'adaptive' or 'between_tools'")
     if kind == "enabled":
         if _NO_BUDGETS.search(model):
             refuse(

@@ -58,8 +58,8 @@ class CacheLedger:
             prefix.update(b"%d:" % len(unit.data))
             prefix.update(unit.data)
             key = prefix.digest()
-            # Prefixes are remembered at every length, so the longest known one ends the unbroken run of hits.
-            if key in written and read_size == cacheable_size:
+            # A prefix's digest covers all of it, so the last one that is known is the longest common prefix.
+            if key in written:
                 read_size = size
             written.add(key)
             cacheable_size = size

@@ -123,16 +123,16 @@ class ScriptedModel:
         """Serve from a thread with a loop of its own while the context lasts."""
         ready, stop = threading.Event(), asyncio.Event()
         loop = asyncio.new_event_loop()
-        failed: list[BaseException] = []
+        failed: list[Exception] = []
 
         async def serve() -> None:
             try:
                 async with self:
                     ready.set()
                     await stop.wait()
-            except BaseException as error:
+            except Exception as error:
+                # Told to the thread that waits for the server; there is nobody here to raise it to.
                 failed.append(error)
-                raise
             finally:
                 ready.set()
 
