@@ -36,16 +36,21 @@ def call(call_id: str, tool: str, arguments: Any, **end: Any) -> tuple[ToolStart
 
 
 class Shown:
-    """What a display printed for some events."""
+    """What a display printed for some events, ``pace_s`` seconds apart."""
 
-    def __init__(self, *payloads: Payload, look: Look = PLAIN, asks_here: bool = False) -> None:
+    def __init__(
+        self, *payloads: Payload, look: Look = PLAIN, asks_here: bool = False, pace_s: float = 0.0, finish: bool = True
+    ) -> None:
         self.pieces: list[str] = []
+        self.now = 0.0
         self.screen = Screen(self.pieces.append, look)
-        self.display = Display(self.screen, asks_here=asks_here)
+        self.display = Display(self.screen, asks_here=asks_here, clock=lambda: self.now)
         for event in events(*payloads):
             self.display.show(event)
-            self.screen.tick()
-        self.display.finish()
+            self.now += pace_s
+            self.display.tick()
+        if finish:
+            self.display.finish()
 
     @property
     def raw(self) -> str:

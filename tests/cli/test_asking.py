@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.cli.kit import PLAIN
 
 from drawbar.contracts.boundary import Approval, ApprovalAsk, StandingRule
-from drawbar.surfaces.cli.asking import FOLDED_LINES, Answer, Asker, ask_lines, line_reader, parse_answer, rule_text
+from drawbar.surfaces.cli.asking import FOLDED_LINES, Answer, Asker, TypedLines, ask_lines, parse_answer, rule_text
 from drawbar.surfaces.cli.screen import Screen
 
 RULE = StandingRule(id="a_1", tool="bash", scope="workspace", pattern="make *", root="/home/ann/work")
@@ -32,10 +32,14 @@ class Typist:
 
     def __init__(self) -> None:
         self.printed: list[str] = []
+        self.discarded = 0
         self.waiting: asyncio.Future[str | None] | None = None
         self.screen = Screen(self.printed.append, PLAIN)
 
-    def read(self) -> asyncio.Future[str | None]:
+    def discard(self) -> None:
+        self.discarded += 1
+
+    def next(self) -> asyncio.Future[str | None]:
         self.waiting = asyncio.get_running_loop().create_future()
         return self.waiting
 
@@ -141,11 +145,12 @@ def test_a_rule_says_where_it_holds() -> None:
 @pytest.mark.clause("SES-18")
 async def test_the_answer_goes_back_with_its_words() -> None:
     at = Typist()
-    asked = asyncio.create_task(Asker(at.screen, at.read, ordered=False)(ask(), "a_9"))
+    asked = asyncio.create_task(Asker(at.screen, at, ordered=False)(ask(), "a_9"))
     await at.type("what?")
     await at.type("n use tox")
     assert await asked == Approval(approval_id="a_9", decision="deny", by="terminal", message="use tox")
     assert at.text.count("wants to run") == 1
+    assert at.discarded == 1, "what was typed before the question must be thrown away, and nothing after it"
     assert "please answer with one of the letters" in at.text
 
 
@@ -153,7 +158,7 @@ async def test_the_answer_goes_back_with_its_words() -> None:
 async def test_v_shows_everything_and_asks_again() -> None:
     at = Typist()
     asked = asyncio.create_task(
-        Asker(at.screen, at.read, ordered=False)(ask("write", path="a", content="x\n" * 99 + "the end"), "a_9")
+        Asker(at.screen, at, ordered=False)(ask("write", path="a", content="x\n" * 99 + "the end"), "a_9")
     )
     await at.type("v")
     assert "the end" in at.text
@@ -166,7 +171,7 @@ async def test_v_shows_everything_and_asks_again() -> None:
 @pytest.mark.clause("RUN-35")
 async def test_a_terminal_that_is_gone_answers_nothing() -> None:
     at = Typist()
-    asked = asyncio.create_task(Asker(at.screen, at.read, ordered=False)(ask(), "a_9"))
+    asked = asyncio.create_task(Asker(at.screen, at, ordered=False)(ask(), "a_9"))
     await at.type(None)
     assert await asked is None
 
@@ -174,7 +179,7 @@ async def test_a_terminal_that_is_gone_answers_nothing() -> None:
 @pytest.mark.clause("SES-18")
 async def test_a_question_waits_for_what_came_before_it_and_holds_what_comes_after() -> None:
     at = Typist()
-    asker = Asker(at.screen, at.read)
+    asker = Asker(at.screen, at)
     asked = asyncio.create_task(asker(ask(), "a_9"))
     await asyncio.sleep(0.02)
     assert at.text == ""
@@ -193,7 +198,7 @@ async def test_a_question_waits_for_what_came_before_it_and_holds_what_comes_aft
 @pytest.mark.clause("SES-18", "SES-19")
 async def test_an_answer_from_elsewhere_ends_the_question() -> None:
     at = Typist()
-    asker = Asker(at.screen, at.read, ordered=False)
+    asker = Asker(at.screen, at, ordered=False)
     asked = asyncio.create_task(asker(ask(), "a_9"))
     await asyncio.sleep(0.02)
     asked.cancel()
@@ -210,14 +215,16 @@ async def test_a_key_pressed_before_the_question_answers_nothing() -> None:
         settings = termios.tcgetattr(slave)
         settings[3] &= ~termios.ECHO
         termios.tcsetattr(slave, termios.TCSANOW, settings)
-        os.write(master, b"y\n")
+        os.write(master, b"y\ny")
         await asyncio.sleep(0.05)
-        typed = line_reader(slave)()
+        lines = TypedLines(slave)
+        lines.discard()
+        typed = lines.next()
         await asyncio.sleep(0.1)
         assert not typed.done()
         os.write(master, b"nein, lieber nicht\n")
         assert await asyncio.wait_for(typed, 2) == "nein, lieber nicht"
-        again = line_reader(slave)()
+        again = lines.next()
         os.write(master, b"\x04")
         assert await asyncio.wait_for(again, 2) is None
     finally:

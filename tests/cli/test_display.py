@@ -61,20 +61,37 @@ def test_a_reply_that_was_not_streamed_is_shown_whole() -> None:
 
 
 @pytest.mark.clause("CLI-1")
-def test_a_call_is_there_as_soon_as_it_starts() -> None:
-    started, _ = call("c1", "bash", {"command": "sleep 600"})
-    assert Shown(started).lines == ["• bash   sleep 600"]
+def test_a_call_that_takes_its_time_is_there_while_it_runs() -> None:
+    started, ended = call("c1", "bash", {"command": "sleep 600"}, exit_code=0)
+    running = Shown(started, pace_s=0.5, finish=False)
+    assert running.raw == "• bash   sleep 600"
+    assert Shown(started, pace_s=0.1, finish=False).raw == ""
+    assert Shown(started, ended, pace_s=0.5).lines == ["• bash   sleep 600  … exit 0 in 1.2 s"]
 
 
 @pytest.mark.clause("CLI-1")
-def test_calls_side_by_side_end_in_lines_of_their_own() -> None:
+def test_quick_calls_side_by_side_are_a_line_each() -> None:
     (s1, e1), (s2, e2) = call("c1", "read", {"path": "a"}), call("c2", "read", {"path": "b"})
-    assert Shown(s1, s2, e1, e2).lines == [
+    assert Shown(s1, s2, e2, e1).lines == ["• read   b  … done in 1.2 s", "• read   a  … done in 1.2 s"]
+
+
+@pytest.mark.clause("CLI-1")
+def test_slow_calls_side_by_side_end_in_lines_of_their_own() -> None:
+    (s1, e1), (s2, e2) = call("c1", "read", {"path": "a"}), call("c2", "read", {"path": "b"})
+    assert Shown(s1, s2, e1, e2, pace_s=0.5).lines == [
         "• read   a",
         "• read   b",
         "• read   a  … done in 1.2 s",
         "• read   b  … done in 1.2 s",
     ]
+
+
+@pytest.mark.clause("CLI-1")
+def test_text_that_was_held_back_stays_in_its_line() -> None:
+    late = MessageDelta(message_id="m", block=0, kind="text", text="tests.")
+    arguments = MessageDelta(message_id="m", block=1, kind="tool_input", text="{}")
+    first, whole = text("m", "I run the ")
+    assert Shown(first, arguments, late, whole).lines == ["I run the tests."]
 
 
 @pytest.mark.clause("CLI-1")
@@ -193,7 +210,7 @@ def test_a_spinner_is_on_terminals_alone_and_leaves_nothing() -> None:
         Completed(),
     ]
     assert not set("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏") & set(Shown(*payloads).raw)
-    drawn = Shown(*payloads, look=TERMINAL)
+    drawn = Shown(*payloads, look=TERMINAL, pace_s=0.5)
     assert set("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏") & set(drawn.raw)
     assert "bash running for 1 m 01 s" in drawn.text
     assert replay(drawn.raw) == ["Hello.", "• bash   sleep 9  … exit 0 in 1.2 s", ""]

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from drawbar.contracts.boundary import Approval, ApprovalAsk, StandingRule
 from drawbar.surfaces.cli.cards import exact_arguments
@@ -19,7 +18,7 @@ from drawbar.surfaces.cli.output import Look
 from drawbar.surfaces.cli.screen import Screen
 from drawbar.surfaces.cli.text import folder_short, label, wrapped
 
-__all__ = ["Answer", "Asker", "ask_lines", "parse_answer", "rule_text"]
+__all__ = ["Answer", "Asker", "Lines", "TypedLines", "ask_lines", "parse_answer", "rule_text"]
 
 FOLDED_LINES = 40
 """Lines of one long argument shown before the rest is folded; a command is never folded."""
@@ -103,12 +102,20 @@ def parse_answer(typed: str, *, rule: bool) -> Answer | None:
     return None
 
 
+class Lines(Protocol):
+    """Lines that a person types."""
+
+    def discard(self) -> None: ...
+
+    def next(self) -> asyncio.Future[str | None]: ...
+
+
 class Asker:
     """The ask handler of a terminal: puts one question at a time, below everything that happened before it.
 
     Args:
         screen: where the question is shown.
-        read: gives the next typed line, None when the terminal is gone; see :func:`line_reader`.
+        typed: where the answers come from.
         by: who answers, for the record.
         home: written as ``~`` in folders.
         ordered: whether events are shown on the same screen, so that a question waits for its own event.
@@ -117,14 +124,14 @@ class Asker:
     def __init__(
         self,
         screen: Screen,
-        read: Callable[[], asyncio.Future[str | None]],
+        typed: Lines,
         *,
         by: str = "terminal",
         home: str | None = None,
         ordered: bool = True,
     ) -> None:
         self._screen = screen
-        self._read = read
+        self._typed = typed
         self._by = by
         self._home = home
         self._ordered = ordered
@@ -160,12 +167,13 @@ class Asker:
 
     async def _put(self, ask: ApprovalAsk) -> Answer | None:
         full = False
+        self._typed.discard()
         while True:
             for line in ask_lines(ask, self._screen.look, full=full, home=self._home):
                 self._screen.line(line)
             self._screen.stream(offers(ask))
             while True:
-                typed = await self._read()
+                typed = await self._typed.next()
                 self._screen.typed()
                 if typed is None:
                     return None
@@ -178,20 +186,32 @@ class Asker:
             full = True
 
 
-def line_reader(fd: int) -> Callable[[], asyncio.Future[str | None]]:
-    """A reader of typed lines from a terminal that never blocks the loop; what was typed earlier is thrown away."""
-    import termios
+class TypedLines:
+    """What is typed at a terminal, line by line, without blocking the loop.
 
-    def read() -> asyncio.Future[str | None]:
+    Args:
+        fd: of the terminal.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def discard(self) -> None:
+        """Throw away what was typed so far: it answers nothing that wasn't asked yet."""
+        import termios
+
+        with contextlib.suppress(termios.error):
+            termios.tcflush(self._fd, termios.TCIFLUSH)
+
+    def next(self) -> asyncio.Future[str | None]:
+        """The next line; None when the terminal is gone or its input was ended."""
         loop = asyncio.get_running_loop()
         typed: asyncio.Future[str | None] = loop.create_future()
-        with contextlib.suppress(termios.error):
-            termios.tcflush(fd, termios.TCIFLUSH)
         held: list[bytes] = []
 
         def ready() -> None:
             try:
-                data = os.read(fd, 4096)
+                data = os.read(self._fd, 4096)
             except BlockingIOError:
                 return
             except OSError:
@@ -202,8 +222,6 @@ def line_reader(fd: int) -> Callable[[], asyncio.Future[str | None]]:
             text = b"".join(held)
             typed.set_result(text.decode("utf-8", "replace").rstrip("\r\n") if text.endswith(b"\n") else None)
 
-        loop.add_reader(fd, ready)
-        typed.add_done_callback(lambda _: loop.remove_reader(fd))
+        loop.add_reader(self._fd, ready)
+        typed.add_done_callback(lambda _: loop.remove_reader(self._fd))
         return typed
-
-    return read

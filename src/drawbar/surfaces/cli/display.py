@@ -5,6 +5,8 @@ Pure but for the screen it is given: the same events always make the same lines.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +35,8 @@ __all__ = ["Display"]
 
 RESULT_COLUMNS = 26
 """Kept free at a card's end for how the call ended."""
+CARD_DELAY_S = 0.3
+"""A call that ends sooner is one line, also when several run side by side."""
 OUTPUT_LINES = 6
 """Last lines of a failed command's output that are shown."""
 
@@ -41,6 +45,8 @@ OUTPUT_LINES = 6
 class _Call:
     tool: str
     arguments: Any
+    since: float = 0.0
+    shown: bool = False
 
 
 class Display:
@@ -49,13 +55,15 @@ class Display:
     Args:
         screen: where to.
         asks_here: this process asks the person itself, so requests are not announced as well.
+        clock: seconds that never run backwards.
     """
 
-    def __init__(self, screen: Screen, *, asks_here: bool = False) -> None:
+    def __init__(self, screen: Screen, *, asks_here: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.account = Account()
         self._screen = screen
         self._look = screen.look
         self._asks_here = asks_here
+        self._clock = clock
         self._calls: dict[str, _Call] = {}
         self._streamed: set[str] = set()
         self._held_return = False
@@ -71,8 +79,15 @@ class Display:
             self._show(payload)
         return payload.approval_id if isinstance(payload, ApprovalRequested) else None
 
+    def tick(self) -> None:
+        """Time passes: show calls that take long, and turn the spinner."""
+        now = self._clock()
+        self._show_calls(lambda call: now - call.since >= CARD_DELAY_S)
+        self._screen.tick()
+
     def finish(self) -> None:
         """End whatever line is open and take the status away."""
+        self._show_calls(lambda _call: True)
         self._screen.status("")
         self._screen.gap()
 
@@ -148,8 +163,6 @@ class Display:
     def _delta(self, payload: MessageDelta) -> None:
         if payload.kind != "text":
             self._screen.status("thinking" if payload.kind == "reasoning" else "writing a tool call")
-            if payload.kind == "tool_input":
-                self._screen.gap()
             return
         self._screen.status("")
         self._streamed.add(payload.message_id)
@@ -172,21 +185,27 @@ class Display:
     # -- what is done -----------------------------------------------------------------------------
 
     def _started(self, payload: ToolStarted) -> None:
-        self._calls[payload.call_id] = _Call(payload.tool, payload.arguments)
-        room = self._look.width - RESULT_COLUMNS
-        self._screen.card(payload.call_id, call_line(payload.tool, payload.arguments, room, self._look))
+        self._calls[payload.call_id] = _Call(payload.tool, payload.arguments, self._clock())
         self._screen.status(f"{label(payload.tool)} running")
+
+    def _show_calls(self, wanted: Callable[[_Call], bool]) -> None:
+        for call_id, call in self._calls.items():
+            if not call.shown and wanted(call):
+                call.shown = True
+                self._screen.card(call_id, self._line(call))
+
+    def _line(self, call: _Call) -> str:
+        return call_line(call.tool, call.arguments, self._look.width - RESULT_COLUMNS, self._look)
 
     def _completed(self, payload: ToolCompleted) -> None:
         call = self._calls.pop(payload.call_id, _Call("call", None))
         result = f"  {self._look.glyphs.dots} {self._result(call, payload)}"
         if not self._screen.close_card(payload.call_id, result):
-            room = self._look.width - RESULT_COLUMNS
-            self._screen.line(call_line(call.tool, call.arguments, room, self._look) + result)
+            self._screen.line(self._line(call) + result)
         if payload.cause == "ok" and payload.exit_code in (None, 0):
             lines = diff_lines(call.tool, call.arguments, self._look)
         else:
-            lines = self._last_lines(payload.preview)
+            lines = self._last_lines(payload)
         for line in lines:
             self._screen.line(line)
         self._screen.status("waiting for the model")
@@ -203,8 +222,10 @@ class Display:
         said = f"exit {payload.exit_code}" if payload.exit_code is not None else "failed"
         return self._look.paint(f"{said}{took}", "red")
 
-    def _last_lines(self, text: str) -> list[str]:
-        lines = [line for line in visible(text).expandtabs(4).splitlines() if line.strip()][-OUTPUT_LINES:]
+    def _last_lines(self, payload: ToolCompleted) -> list[str]:
+        said = f"[exit code {payload.exit_code}]"  # for the model; the card says it
+        lines = [line for line in visible(payload.preview).expandtabs(4).splitlines() if line.strip() not in ("", said)]
+        lines = lines[-OUTPUT_LINES:]
         room = self._look.width - 4
         return [f"    {self._look.paint(clip(line, room, self._look.glyphs.dots), 'dim')}" for line in lines]
 

@@ -7,14 +7,15 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from drawbar.contracts.codec import field_names
+from drawbar.contracts.codec import UNSET, field_names
 from drawbar.contracts.run import RunRecord
 from drawbar.surfaces.cli.output import Look, look_of
 
 if TYPE_CHECKING:
     from drawbar.app import Harness
+    from drawbar.contracts.methods import Recovery
 
-__all__ = ["call", "print_lines", "record_object", "standard_look"]
+__all__ = ["call", "print_lines", "record_object", "settled_text", "standard_look"]
 
 
 def call(work: Callable[[Harness], Awaitable[int]]) -> int:
@@ -24,11 +25,18 @@ def call(work: Callable[[Harness], Awaitable[int]]) -> int:
         import drawbar
 
         async with drawbar.open() as harness:
+            if harness.recovery.interrupted_run_ids and "--json" not in sys.argv:
+                print(settled_text(harness.recovery), file=sys.stderr)
             return await work(harness)
 
     import asyncio
 
     return asyncio.run(opened())
+
+
+def settled_text(recovery: Recovery) -> str:
+    """Which runs were settled because their process was gone."""
+    return f"drawbar: settled {', '.join(recovery.interrupted_run_ids)}, whose process was gone"
 
 
 def standard_look() -> Look:
@@ -42,5 +50,6 @@ def print_lines(lines: list[str]) -> None:
 
 
 def record_object(record: RunRecord) -> dict[str, Any]:
-    """Every field of a record, also those at their default: what programs read names all of CON-1."""
-    return {name: getattr(record, name) for name in field_names(RunRecord)}
+    """Every field of a record, also those at their default; what is unknown is absent (CON-1, CON-7)."""
+    fields = {name: getattr(record, name) for name in field_names(RunRecord)}
+    return {name: value for name, value in fields.items() if value is not UNSET}

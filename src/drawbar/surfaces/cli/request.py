@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from drawbar.contracts.errors import InvalidInput
+from drawbar.contracts.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from drawbar.contracts.run import ApprovalMode, RunInput
 
-__all__ = ["build_request", "prompt_text"]
+__all__ = ["build_request", "prompt_text", "session_named", "stdin_stream"]
 
 MAX_BYTES = 32 * 1024 * 1024
 """What is read of standard input at most; the service refuses requests long before."""
@@ -68,7 +69,6 @@ def build_request(
     model: str | None = None,
     effort: str | None = None,
     session: str | None = None,
-    resume: bool = False,
     approval: ApprovalMode | None = None,
     sandbox: Literal["on", "off"] | None = None,
     unattended: bool = False,
@@ -76,6 +76,8 @@ def build_request(
     title: str | None = None,
 ) -> RunInput:
     """The service's input from what was typed; only what was typed is set, so that settings keep their say.
+
+    ``session`` is a whole id, whose conversation is gone on with.
 
     Raises:
         InvalidInput: ``cwd`` is no folder.
@@ -88,7 +90,7 @@ def build_request(
     return RunInput(
         text=text,
         session_id=session,
-        resume=resume,
+        resume=session is not None,
         cwd=str(folder),
         account=account,
         model=model,
@@ -99,6 +101,34 @@ def build_request(
         ask_timeout_s=ask_timeout,
         title=title,
     )
+
+
+def session_named(beginning: str, environ: Mapping[str, str]) -> str:
+    """The id of the one session that begins so (CON-2); nothing is made or opened.
+
+    Raises:
+        NotFound: no session begins so.
+        InvalidInput: several do.
+    """
+    from drawbar.stores.layout import Layout
+
+    try:
+        found = sorted(entry.name for entry in os.scandir(Layout.resolve(environ).sessions))
+    except FileNotFoundError:
+        found = []
+    matches = [name for name in found if name.startswith(beginning)]
+    if beginning in matches:
+        return beginning
+    if not matches or not beginning:
+        raise NotFound(
+            f"no session begins with {beginning!r}: `drawbar runs show RUN` names a run's session", session=beginning
+        )
+    if len(matches) > 1:
+        raise InvalidInput(
+            f"{len(matches)} sessions begin with {beginning!r}: type more of the id, such as {matches[-1]}",
+            field="session",
+        )
+    return matches[0]
 
 
 def stdin_stream() -> tuple[BinaryIO | None, bool]:

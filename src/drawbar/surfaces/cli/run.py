@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from drawbar.surfaces.cli.request import build_request, prompt_text, stdin_stream
+from drawbar.surfaces.cli.request import build_request, prompt_text, session_named, stdin_stream
 from drawbar.surfaces.cli.shell import BROKEN_PIPE, Command
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def run(text: str | None, session: str | None, as_json: bool, quiet: bool, **opt
     if as_json and quiet:
         raise click.UsageError("--json and --quiet are two answers to one question: choose one")
     stdin, is_terminal = stdin_stream()
-    request = build_request(
-        prompt_text(text, stdin, stdin_is_terminal=is_terminal), session=session, resume=session is not None, **options
-    )
+    words = prompt_text(text, stdin, stdin_is_terminal=is_terminal)
+    known = None if session is None else session_named(session, os.environ)
+    request = build_request(words, session=known, **options)
     return asyncio.run(carry_out(request, "json" if as_json else "quiet" if quiet else "people"))
 
 
@@ -82,10 +82,11 @@ async def carry_out(request: RunInput, form: Form, *, accounts: Iterable[Account
     from drawbar.surfaces.cli.watch import ReaderGone, Watch
 
     watch = Watch(form, os.environ)
-    stops = Stops(watch.say)
+    stops = Stops(watch.say, watch.force_end)
     try:
         with stops.listening():
             async with drawbar.open(accounts=accounts) as harness:
+                watch.settled(harness.recovery)
                 return await _carry(harness, request, watch, stops)
     except asyncio.CancelledError:
         return stops.exit_code

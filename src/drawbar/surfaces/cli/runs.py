@@ -160,10 +160,11 @@ async def _follow(run: str, from_seq: int, as_json: bool) -> int:
     from drawbar.surfaces.cli.watch import ReaderGone, Watch
 
     watch = Watch("json" if as_json else "people", os.environ)
-    stops = Stops(watch.say)
+    stops = Stops(watch.say, watch.force_end)
     try:
         with stops.listening():
             async with drawbar.open() as harness:
+                watch.settled(harness.recovery)
                 await watch.follow(harness.runs, harness.runs.get(run).id, from_seq)
                 return 0
     except asyncio.CancelledError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -147,7 +147,7 @@ def _failed(argv: Sequence[str], error: Exception) -> int:
 
     if isinstance(error, DrawbarError):
         status = 2 if error.code in _BAD_USAGE else 3 if error.code in _REFUSED else 1
-        return _complain(argv, error.code, error.message, status, **error.facts)
+        return _complain(argv, error.code, error.message, status, facts=error.facts)
     if os.environ.get("DRAWBAR_DEBUG"):
         raise error
     where = f"{type(error).__name__}: {error}"
@@ -161,7 +161,7 @@ def _complain(
     status: int,
     *,
     usage: click.ClickException | None = None,
-    **facts: Any,
+    facts: Mapping[str, Any] | None = None,
 ) -> int:
     """Say on standard error what is wrong, without any secret that the process knows (QLT-20)."""
     from drawbar.stores.redaction import SecretRedactor, known_from_environment
@@ -172,7 +172,7 @@ def _complain(
     if "--json" in argv:
         from drawbar.contracts.codec import encode
 
-        told: dict[str, Any] = {"code": code, "message": message, **redactor.value(facts)}
+        told: dict[str, Any] = {**redactor.value(dict(facts or {})), "code": code, "message": message}
         try:
             line = encode({"error": told}).decode()
         except (TypeError, UnicodeEncodeError):

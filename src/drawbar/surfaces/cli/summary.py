@@ -135,12 +135,8 @@ class Account:
         if self.reason and self.status != "completed":
             lines += [f"  {line}" for line in visible(self.reason).splitlines()]
         if self.unanswered:
-            asked = (
-                "1 approval that nobody gave"
-                if self.unanswered == 1
-                else f"{self.unanswered} approvals that nobody gave"
-            )
-            lines.append(look.paint(f"  it went on without {asked}", "yellow"))
+            asked = counted(self.unanswered, "approval")
+            lines.append(look.paint(f"  it went on without {asked} that nobody was there to give", "yellow"))
         rows = [
             ("files", self._files(look)),
             ("checks", self._checks(look)),

@@ -11,8 +11,10 @@ from typing import Literal, Protocol
 
 from drawbar.contracts.codec import decoder
 from drawbar.contracts.events.base import Event
-from drawbar.surfaces.cli.asking import Asker, line_reader
+from drawbar.contracts.methods import Recovery
+from drawbar.surfaces.cli.asking import Asker, TypedLines
 from drawbar.surfaces.cli.display import Display
+from drawbar.surfaces.cli.harness import settled_text
 from drawbar.surfaces.cli.output import Output, look_of
 from drawbar.surfaces.cli.screen import Screen
 from drawbar.surfaces.cli.summary import Account, payload_of
@@ -22,6 +24,7 @@ __all__ = ["Form", "ReaderGone", "Watch"]
 
 Form = Literal["people", "json", "quiet"]
 TICK_S = 0.1
+FORCE_WAIT_S = 0.2
 _EVENT = decoder(Event)
 
 
@@ -60,6 +63,17 @@ class Watch:
         screen = self._screen if self._form == "people" and self._screen.look.tty else self._aside
         screen.line(screen.look.paint(text, "yellow"))
 
+    def settled(self, recovery: Recovery) -> None:
+        """Say which runs opening the root had to settle (RUN-13)."""
+        if recovery.interrupted_run_ids and self._form == "people":
+            self.say(settled_text(recovery))
+
+    def force_end(self, status: int) -> None:
+        """End the program now; what was said last still gets out, if anybody reads."""
+        self._out.drain(FORCE_WAIT_S)
+        self._err.drain(FORCE_WAIT_S)
+        os._exit(status)
+
     def asker(self) -> Asker | None:
         """How a person is asked, None when there is no terminal to ask on and to answer at."""
         beside = self._form != "people" or not self._screen.look.tty
@@ -68,7 +82,7 @@ class Watch:
         if fd is None:
             return None
         self._terminal = fd
-        self._asker = Asker(screen, line_reader(fd), home=self._home, ordered=not beside)
+        self._asker = Asker(screen, TypedLines(fd), home=self._home, ordered=not beside)
         return self._asker
 
     async def follow(self, runs: Follows, run_id: str, from_seq: int = 0) -> Account:
@@ -77,18 +91,14 @@ class Watch:
         Raises:
             ReaderGone: nobody reads any more.
         """
-        ticking = asyncio.create_task(self._tick())
-        try:
-            if self._form == "people":
-                return await self._for_people(runs, run_id, from_seq)
-            return await self._for_programs(runs, run_id, from_seq)
-        finally:
-            ticking.cancel()
-            await asyncio.gather(ticking, return_exceptions=True)
+        if self._form == "people":
+            return await self._for_people(runs, run_id, from_seq)
+        return await self._for_programs(runs, run_id, from_seq)
 
     async def _for_people(self, runs: Follows, run_id: str, from_seq: int) -> Account:
         display = Display(self._screen, asks_here=self._asker is not None)
         display.account.run_id = run_id
+        ticking = asyncio.create_task(self._tick(display))
         try:
             async for event in runs.follow(run_id, from_seq):
                 if self._asker is not None:
@@ -98,6 +108,8 @@ class Watch:
                     self._asker.shown(asked)
                 self._check()
         finally:
+            ticking.cancel()
+            await asyncio.gather(ticking, return_exceptions=True)
             display.finish()
         self._screen.line()
         for line in display.account.lines(self._screen.look):
@@ -121,10 +133,12 @@ class Watch:
                     self._aside.line(text)
         return account
 
-    async def _tick(self) -> None:
+    async def _tick(self, display: Display) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            self._screen.tick()
+            if self._asker is not None:
+                await self._asker.idle()
+            display.tick()
 
     def _check(self) -> None:
         if self._out.broken.is_set():
