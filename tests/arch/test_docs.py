@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 import shlex
 import subprocess
@@ -11,8 +13,11 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.conftest import MakeRepo
 
 from drawbar.surfaces.cli.shell import root
+from drawbar.testing.scenario import Scenario, say, use
+from drawbar.testing.scripted_model import ScriptedModel
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
@@ -109,3 +114,43 @@ def test_every_package_has_its_place_on_the_map() -> None:
     for path in sorted((CHECKOUT / "src" / "drawbar").iterdir()):
         if path.name not in ("__init__.py", "__pycache__", "py.typed"):
             assert f"`{path.name}{'/' if path.is_dir() else ''}`" in architecture, path.name
+
+
+def programs() -> list[tuple[str, str]]:
+    """Every Python example, with its page and place."""
+    return [
+        (f"{page.relative_to(CHECKOUT)}-{n}", block)
+        for page in PAGES
+        for n, block in enumerate(blocks(page, "python"), 1)
+    ]
+
+
+@pytest.mark.clause("API-1", "API-3")
+@pytest.mark.parametrize("source", [pytest.param(code, id=name) for name, code in programs()])
+def test_every_python_example_runs(source: str, git_repo: MakeRepo, data_root: Path, tmp_path: Path) -> None:
+    """A whole program is run against the scripted model; a fragment must at least be Python whose imports exist."""
+    if "asyncio.run(" not in source:
+        compile(source, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        imports = [node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        exec(compile(ast.Module(imports, []), "example", "exec"), {})
+        return
+    turns = Scenario(turns=[use("bash", {"command": "true"}), say("Hello.")], at_end="repeat")
+    with ScriptedModel(turns).in_thread() as model:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", source],
+            cwd=git_repo(),
+            env={
+                **os.environ,
+                "ANTHROPIC_API_KEY": "sk-x",
+                "ANTHROPIC_BASE_URL": model.base_url,
+                "HOME": str(tmp_path),
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.strip()
+    assert model.errors == []
+    assert len(programs()) >= 3
