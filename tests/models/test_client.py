@@ -12,7 +12,7 @@ import pytest
 from tests.models.kit import SETTINGS, provider_at, read, request_for, result, user
 
 from drawbar.contracts.clock import SystemClock
-from drawbar.contracts.errors import InvalidInput, ProviderError, UnsupportedFeature
+from drawbar.contracts.errors import AccountUnavailable, InvalidInput, ProviderError, UnsupportedFeature
 from drawbar.contracts.model import Account, Completed, Delta, EncodedRequest
 from drawbar.models import provider_for
 from drawbar.models.anthropic import AnthropicProvider
@@ -219,6 +219,24 @@ async def test_a_reply_that_ends_well_formed_but_early_is_a_failed_attempt() -> 
 
     error = await failure_of(handle)
     assert (error.kind, error.facts["cause"], error.usage.input_tokens) == ("transport", "cut", 3)
+
+
+@pytest.mark.bug("PRV-03", "PRV-01")
+@pytest.mark.parametrize(
+    "end", [b"data: {broken\n\n", b'data: {"type":"error","error":{"type":"overloaded_error"}}\n\n']
+)
+async def test_what_came_before_a_failure_in_one_piece_with_it_is_still_seen(end: bytes) -> None:
+    async def handle(_: HttpRequest, responder: Responder) -> None:
+        await responder.start(200, {"content-type": "text/event-stream"})
+        head = (
+            b'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"half an ans"}}\n\n'
+        )
+        await responder.send(head + end)
+        await responder.end()
+
+    async with serving(handle) as url, provider_at(url) as provider:
+        deltas, _ = await failure(provider)
+    assert deltas == [Delta("text", 0, "half an ans")]
 
 
 async def test_a_last_event_without_its_blank_line_counts() -> None:
@@ -464,6 +482,28 @@ async def test_proxies_are_honoured_but_never_stand_before_this_machine(monkeypa
 )
 def test_which_addresses_are_this_machine(url: str, local: bool) -> None:
     assert is_loopback(url) is local
+
+
+@pytest.mark.parametrize(
+    "fields", [{"secret": "sk-secret\nx: y"}, {"secret": "sk-secrét"}, {"headers": (("x-a", "sk-secret\r\n"),)}]
+)
+def test_a_credential_that_no_header_carries_is_refused_without_being_shown(fields: dict[str, Any]) -> None:
+    with pytest.raises(AccountUnavailable, match="can't be sent") as refused:
+        AnthropicProvider(account(**fields), clock=SystemClock())
+    assert "sk-secr" not in refused.value.message
+
+
+async def test_a_credential_with_a_line_end_around_it_is_sent_without_and_an_empty_one_not_at_all() -> None:
+    async with ScriptedModel([say("ok"), say("ok")]) as server:
+        for own in (account(base_url=server.base_url, secret="k1\n"), account(base_url=server.base_url, secret="")):
+            provider = AnthropicProvider(own, clock=SystemClock())
+            if own.secret:
+                await read(provider, request_for(provider))
+            else:
+                assert (await failure(provider))[1].kind == "auth"
+            await provider.close()
+    assert server.requests[0].headers["x-api-key"] == "k1"
+    assert "x-api-key" not in server.requests[1].headers
 
 
 def test_a_secret_is_not_in_a_clients_words() -> None:

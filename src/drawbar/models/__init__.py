@@ -27,6 +27,7 @@ def provider_for(account: Account, *, clock: Clock, **options: Any) -> Provider:
     Raises:
         UnsupportedFeature: naming a protocol that this build doesn't speak.
         InvalidInput: when the account's base URL is none.
+        AccountUnavailable: when its credential or one of its headers can't be sent.
     """
     if account.protocol == "anthropic-messages":
         from drawbar.models.anthropic import AnthropicProvider

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from drawbar.contracts import codec
 from drawbar.contracts.clock import Clock
-from drawbar.contracts.errors import ProviderError
+from drawbar.contracts.errors import AccountUnavailable, ProviderError
 from drawbar.contracts.events.usage import RequestUsage
 from drawbar.contracts.model import Account, EncodedRequest, RequestSettings, StreamEvent
 from drawbar.models.anthropic_builder import MAX_REQUEST_BYTES, AnthropicBuilder
@@ -42,6 +43,7 @@ class AnthropicProvider:
 
     Raises:
         InvalidInput: when the account's base URL is none.
+        AccountUnavailable: when its credential or one of its headers can't be sent.
     """
 
     protocol = PROTOCOL
@@ -120,6 +122,7 @@ class _Reply:
         self._streams = _is_stream(self._headers.get("content-type", ""))
         self._ready: deque[StreamEvent] = deque()
         self._done = False
+        self._error: ProviderError | None = None
 
     @property
     def usage(self) -> RequestUsage | None:
@@ -131,6 +134,8 @@ class _Reply:
 
     async def __anext__(self) -> StreamEvent:
         while not self._ready:
+            if self._error is not None:
+                raise self._error
             if self._done:
                 raise StopAsyncIteration
             await self._read()
@@ -151,17 +156,18 @@ class _Reply:
         await self._chunks.aclose()
 
     async def _read(self) -> None:
+        """Take in what comes next; a failure is raised only after the deltas that came before it."""
         try:
             if self._streams:
                 await self._read_chunk()
             else:
                 await self._read_whole()
         except EventTooLarge as error:
-            raise self._failed(str(error), cause="event_too_large") from error
+            self._error = self._failed(str(error), cause="event_too_large")
         except ProviderError as error:
             error.usage = error.usage or self._decoder.usage(ok=False)
             error.status = error.status or self._status
-            raise
+            self._error = error
         if self._decoder.finished:
             self._done = True
             self._ready.append(self._decoder.completed(self._headers))
@@ -208,16 +214,28 @@ class _Reply:
 def _headers(account: Account) -> dict[str, str]:
     from drawbar import __version__
 
-    return {
+    headers = {
         "content-type": "application/json",
         "accept": "text/event-stream",
         # A compressed stream would be held back by the server until a block is full.
         "accept-encoding": "identity",
         "anthropic-version": API_VERSION,
         "user-agent": f"drawbar/{__version__}",
-        "x-api-key": account.secret,
-        **{name.lower(): value for name, value in account.headers},
     }
+    secret = account.secret.strip()
+    if secret:
+        headers["x-api-key"] = secret
+    headers.update((name.lower(), value) for name, value in account.headers)
+    for name, value in headers.items():
+        # Checked here, because an HTTP library's own complaint would quote the credential.
+        if not re.fullmatch(r"[!#-\x27*+.0-9A-Z^-z|~-]+", name) or not re.fullmatch(r"[\t -~]*", value):
+            what = "credential" if name == "x-api-key" else f"header {name!r}"
+            raise AccountUnavailable(
+                f"the {what} of account {account.id!r} can't be sent in an HTTP header: it holds "
+                "line ends, control characters or letters beyond ASCII",
+                account=account.id,
+            )
+    return headers
 
 
 def _is_stream(content_type: str) -> bool:

@@ -7,7 +7,6 @@ lose text silently. An event of a type that isn't known is skipped and counted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -158,6 +157,8 @@ class ReplyDecoder:
 
     def _parse_mending(self, event: ServerEvent) -> Any:
         """JSON whose only fault is an escaped half of a surrogate pair: servers that cut text by UTF-16 units."""
+        import json
+
         try:
             value = json.loads(event.data.decode("utf-8"), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:

@@ -49,19 +49,16 @@ _BY_STATUS: Final[dict[int, Kind]] = {
     429: "rate_limit",
 }
 
-_QUOTA = re.compile(
+# Plain texts, compiled when the first error comes: most processes never see one.
+_QUOTA: Final = (
     r"credit balance|insufficient[_ ](?:quota|credit|funds)|exceeded your current quota|payment required"
-    r"|plan and billing|(?:api )?usage limits?\b.*regain access",
-    re.IGNORECASE | re.DOTALL,
+    r"|plan and billing|(?:api )?usage limits?\b.*regain access"
 )
-_OVERFLOW = re.compile(
+_OVERFLOW: Final = (
     r"prompt is too long|input is too long|context[_ ](?:length|window|limit|size)|maximum context"
-    r"|exceeds? the (?:model'?s? )?(?:maximum|max)(?: number of)?(?: input)? tokens|too many (?:input )?tokens",
-    re.IGNORECASE,
+    r"|exceeds? the (?:model'?s? )?(?:maximum|max)(?: number of)?(?: input)? tokens|too many (?:input )?tokens"
 )
-_REFUSED = re.compile(
-    r"content[_ ](?:filter|policy)|content management policy|violat\w+ .{0,40}usage policy", re.IGNORECASE
-)
+_REFUSED: Final = r"content[_ ](?:filter|policy)|content management policy|violat\w+ .{0,40}usage policy"
 
 
 def classify(status: int | None, error_type: str | None, text: str) -> Kind:
@@ -79,7 +76,7 @@ def classify(status: int | None, error_type: str | None, text: str) -> Kind:
         # A redirect is not followed: the credential was meant for the host that was named.
         return "bad_request"
     stated = _BY_TYPE.get(error_type or "")
-    if stated == "quota" or _QUOTA.search(text):
+    if stated == "quota" or _says(_QUOTA, text):
         return "quota"
     if status == 429 or stated == "rate_limit":
         return "rate_limit"
@@ -87,9 +84,9 @@ def classify(status: int | None, error_type: str | None, text: str) -> Kind:
         return "auth"
     if stated in ("context_overflow", "refused"):
         return stated
-    if _OVERFLOW.search(text):
+    if _says(_OVERFLOW, text):
         return "context_overflow"
-    if _REFUSED.search(text):
+    if _says(_REFUSED, text):
         return "refused"
     if status in _BY_STATUS:
         return _BY_STATUS[status]
@@ -158,6 +155,10 @@ def retry_after_s(headers: Mapping[str, str], now_ms: int) -> float | None:
     except ValueError:
         return None
     return max(0.0, at.timestamp() - now_ms / 1000)
+
+
+def _says(pattern: str, text: str) -> bool:
+    return re.search(pattern, text[:MAX_MESSAGE], re.IGNORECASE | re.DOTALL) is not None
 
 
 def _error(kind: Kind, message: str, **rest: Any) -> ProviderError:
