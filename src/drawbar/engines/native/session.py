@@ -22,6 +22,7 @@ from drawbar.contracts.ids import new_id
 from drawbar.contracts.model import Completed, Delta, EncodedRequest, Provider, ToolCallBlock
 from drawbar.contracts.tool import ToolCall, ToolResult
 from drawbar.engines.native.admission import admit_assistant, text_of
+from drawbar.engines.native.call_ids import DistinctCalls
 from drawbar.engines.native.streaming import DeltaWriter
 from drawbar.engines.native.usage import UsageMeter, native_usage
 from drawbar.stores.history import HistoryFile
@@ -45,7 +46,9 @@ class NativeSession:
         self._clock = clock
         self._meter = UsageMeter()
         self._builder = provider.builder(spec.settings)
-        self._builder.reset(history.messages())
+        messages = history.messages()
+        self._builder.reset(messages)
+        self._distinct = DistinctCalls(messages)
         self.native_session_id = history.session_id
         self.native_history = str(history.path)
         self.model = spec.settings.model
@@ -168,6 +171,7 @@ class NativeSession:
         if completed is None:
             self._count(RequestUsage(), ok=False)
             raise ProviderError("the reply ended before the provider said that it was complete", kind="transport")
+        completed = self._distinct.apply(completed)
         return completed, *self._admit(completed, message_id, deltas.end())
 
     def _admit(self, completed: Completed, message_id: str, streamed: dict[int, str]) -> tuple[str, str]:
