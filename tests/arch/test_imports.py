@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -115,10 +114,9 @@ def test_imports_go_down_only() -> None:
 
 @pytest.mark.clause("ARC-7")
 def test_an_import_upwards_would_be_refused(tmp_path: Path) -> None:
-    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
-    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    settings = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
     package = tmp_path / "drawbar"
-    for name in {name for layer in layers for name in re.findall(r"[a-z]+", layer)} - {"drawbar"}:
+    for name in set(re.findall(r"\bdrawbar\.([a-z]+)\b", settings.partition("[tool.importlinter]")[2])):
         (package / name).mkdir(parents=True)
         (package / name / "__init__.py").touch()
     (package / "__init__.py").touch()
@@ -133,16 +131,6 @@ def test_an_import_upwards_would_be_refused(tmp_path: Path) -> None:
     )
     assert done.returncode != 0
     assert "drawbar.contracts is not allowed to import drawbar.stores" in done.stdout
-
-
-@pytest.mark.clause("ARC-3")
-def test_one_module_touches_the_serialisation_library() -> None:
-    users = [
-        str(path.relative_to(CHECKOUT / "src" / "drawbar"))
-        for path in sorted((CHECKOUT / "src").rglob("*.py"))
-        if re.search(r"^\s*(?:import|from) msgspec\b", path.read_text(encoding="utf-8"), re.MULTILINE)
-    ]
-    assert users == ["contracts/codec.py"]
 
 
 @pytest.mark.clause("ARC-1")

@@ -26,10 +26,10 @@ def sessions() -> None:
 
 
 @sessions.command("inspect", cls=Command, epilog="Example: drawbar sessions inspect history.jsonl --json")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file")
 @click.option("--request", "protocol", metavar="PROTOCOL", help="Also build the request that would be sent next.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def inspect(file: Path, protocol: str | None, as_json: bool) -> int:
+def inspect(file: str, protocol: str | None, as_json: bool) -> int:
     """Print what a history file holds: header, entries, the branch to its leaf, and every repair.
 
     PROTOCOL is a provider's, such as anthropic-messages; no account is needed and nothing is sent. The file is
@@ -40,7 +40,7 @@ def inspect(file: Path, protocol: str | None, as_json: bool) -> int:
     if protocol is not None and not as_json:
         raise click.UsageError("--request prints JSON: add --json")
     builder = None if protocol is None else _builder(protocol)
-    view = read_history(file)
+    view = read_history(Path(file))
     if as_json:
         _print_json(view, None if builder is None else _request(view, builder))
         return 0
