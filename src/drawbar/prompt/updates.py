@@ -72,8 +72,9 @@ def carried_by(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _shielded(name: str, text: str) -> str:
-    return text.replace(f"</{name}>", f"<\\/{name}>")
+    """What could end its own element has one backslash more than the text, so that it can be taken off again."""
+    return re.sub(rf"<(\\*)/{name}>", rf"<\1\\/{name}>", text)
 
 
 def _unshielded(name: str, text: str) -> str:
-    return text.replace(f"<\\/{name}>", f"</{name}>")
+    return re.sub(rf"<(\\*)\\/{name}>", rf"<\1/{name}>", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Final, Literal
 from drawbar.contracts.boundary import CommandRequest, CommandResult, Verdict
 from drawbar.contracts.codec import Meta, Request
 from drawbar.contracts.tool import ToolContext, ToolResult, ToolSpec
-from drawbar.tools.truncation import MAX_BYTES, MAX_LINES, count, head, size, tail
+from drawbar.tools.truncation import MAX_BYTES, MAX_LINES, clip, count, head, size, tail
 
 __all__ = ["LIMIT_MAX_S", "LIMIT_S", "BashInput", "BashTool", "plain_output"]
 
@@ -91,7 +92,7 @@ class BashTool:
             )
         )
         text, cut = _report(result, limit)
-        artifact = _kept(result, path, context) if cut else None
+        artifact = await _kept(result, path, context) if cut else None
         failed = result.cause != "ok" or bool(result.exit_code)
         return ToolResult(
             content=[{"type": "text", "text": text}],
@@ -103,20 +104,23 @@ class BashTool:
         )
 
 
-def _kept(result: CommandResult, path: Path, context: ToolContext) -> str | None:
+async def _kept(result: CommandResult, path: Path, context: ToolContext) -> str | None:
     """Keep the full output of which the result shows only a part; None where the disk refused it."""
-    if result.artifact is None:
-        if result.dropped:
-            return None
-        try:
-            path.write_text(result.head + result.tail, "utf-8", "replace")
-        except OSError:
-            return None
-    return context.artifacts.added(path, call_id=context.call_id, media_type="text/plain", reason="full_output")
+    if context.keep_output is None or (result.artifact is None and result.dropped):
+        return None
+    try:
+        if result.artifact is None:
+            await asyncio.to_thread(path.write_text, result.head + result.tail, "utf-8", "replace")
+        return await context.keep_output(path)
+    except OSError:
+        return None
 
 
 def _report(result: CommandResult, limit_s: float) -> tuple[str, bool]:
     """The text of a result, and whether any output was left out of it."""
+    if result.exit_code is None and result.cause not in ("timeout", "aborted"):
+        why = result.denial or result.stderr.strip() or "for an unknown reason"
+        return f"[the command could not be started: {clip(why, 2000)}]", False
     notes = _notes(result, limit_s)
     room = MAX_BYTES - _NOTES_BYTES
     text = plain_output(result.head + result.tail)
@@ -159,8 +163,6 @@ def _notes(result: CommandResult, limit_s: float) -> list[str]:
         )
     elif result.cause == "aborted":
         notes.append("[stopped before it ended]")
-    elif result.exit_code is None:
-        notes.append("[the command could not be started]")
     elif result.cause == "unknown":
         notes.append("[how the command ended is unknown]")
     elif result.exit_code:

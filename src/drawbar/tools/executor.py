@@ -16,12 +16,13 @@ from typing import Any, Final
 from drawbar.contracts.boundary import Approver, Gate, StandingRule, Verdict
 from drawbar.contracts.clock import Clock
 from drawbar.contracts.engine import Redactor
-from drawbar.contracts.errors import StorageFailed
+from drawbar.contracts.errors import DrawbarError, StorageFailed
 from drawbar.contracts.events.base import Payload
 from drawbar.contracts.tool import ExecutedCall, Tool, ToolCall, ToolContext, ToolResult, ToolSpec
 from drawbar.tools.asking import ask_person
 from drawbar.tools.judging import GATE_LIMIT_S, GuardedGate
 from drawbar.tools.live import LiveOutput
+from drawbar.tools.outputs import output_keeper
 from drawbar.tools.recording import Admit, OpenCall, Recorder
 
 __all__ = ["GatedExecutor"]
@@ -169,7 +170,13 @@ class GatedExecutor:
         """The tool's one result, whatever it does, and whether the run was stopped meanwhile (QLT-12)."""
         tool = self._tools[item.call.name]
         live = LiveOutput(item.call.id, record.emit, self._redactor)
-        context = replace(self._context, call_id=item.call.id, on_output=live.feed, emit=record.emit)
+        context = replace(
+            self._context,
+            call_id=item.call.id,
+            on_output=live.feed,
+            emit=record.emit,
+            keep_output=output_keeper(self._context.artifacts, self._redactor, item.call.id),
+        )
         limit = _limit(tool.spec, verdict.input)
         task = asyncio.create_task(tool.run(verdict, context), name=f"{tool.spec.name} {item.call.id}")
         stopped = overdue = False
@@ -216,6 +223,8 @@ def _result(task: asyncio.Task[ToolResult], name: str, overdue_s: float | None, 
         return ToolResult.error(f"{name} failed inside the harness: it gave no result.")
     if isinstance(error, StorageFailed):
         record.failed(error)
+    if isinstance(error, DrawbarError):
+        return ToolResult.error(error.message)
     return ToolResult.error(f"{name} failed inside the harness ({type(error).__name__}: {error}). Try another way.")
 
 

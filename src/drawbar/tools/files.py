@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import difflib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from drawbar.contracts.boundary import Target
 from drawbar.tools.names import shown
 from drawbar.tools.truncation import MAX_BYTES
 
-__all__ = ["Excerpt", "excerpt", "is_folder", "missing_message", "unbroken"]
-
-T = TypeVar("T")
+__all__ = ["Excerpt", "excerpt", "is_folder", "missing_message"]
 
 _CHUNK: Final = 1 << 20
 _BOM: Final = b"\xef\xbb\xbf"
@@ -114,8 +110,10 @@ def missing_message(target: Target, root: Path) -> str:
             folder = folder.parent
         where = shown(str(folder.relative_to(root)))
         return f"{given} does not exist, nor does its folder. The nearest folder that does is {where}: list it with ls."
+    from difflib import get_close_matches
+
     names = _names(folder)
-    close = difflib.get_close_matches(target.path.name, names, _SUGGESTIONS, cutoff=0.6)
+    close = get_close_matches(target.path.name, names, _SUGGESTIONS, cutoff=0.6)
     folded = target.path.name.casefold()
     close += [name for name in names if name.casefold() == folded and name not in close]
     if close:
@@ -135,21 +133,3 @@ def _names(folder: Path) -> list[str]:
     except OSError:
         pass
     return sorted(names)
-
-
-async def unbroken(work: Callable[[], T]) -> T:
-    """Run blocking ``work`` in a thread and stay until it is done, also when cancelled meanwhile.
-
-    A file is then either changed or not by the time the call has its result, so that the record never says
-    less than the disk (QLT-8). The result stands; whoever cancelled sees the task end with it.
-    """
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    while not running.done():
-        try:
-            await asyncio.shield(running)
-        except asyncio.CancelledError:
-            if running.cancelled():
-                raise
-        except Exception:
-            break
-    return running.result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["IMAGES", "kind_of"]
+__all__ = ["HEAD_BYTES", "IMAGES", "kind_of"]
 
 HEAD_BYTES: Final = 8192
 

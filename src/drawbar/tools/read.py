@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Annotated, Final
 
+from drawbar.boundary.native_files import MAX_HASHED_BYTES
 from drawbar.contracts.boundary import PathUse, Target, Verdict
 from drawbar.contracts.codec import Meta, Request
 from drawbar.contracts.tool import ToolContext, ToolResult, ToolSpec
@@ -52,6 +54,9 @@ class ReadTool:
             return ToolResult.error(missing_message(target, context.root.path))
         if is_folder(target.fd):
             return ToolResult.error(f"{name} is a folder. Use ls to list it, or find and grep to search in it.")
+        length = os.fstat(target.fd).st_size
+        if length > MAX_HASHED_BYTES:
+            return ToolResult.error(f"{name} is {size(length)}, too large for read. Use bash with sed -n or tail.")
         first = given.offset or 1
         try:
             found = await asyncio.to_thread(excerpt, target.fd, first)

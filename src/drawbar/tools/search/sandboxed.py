@@ -9,10 +9,8 @@ from __future__ import annotations
 import functools
 import json
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,11 +56,13 @@ class SearchPrograms:
 
     def find(self, names: Sequence[str], root: Path) -> tuple[str, ...]:
         """Absolute paths of the programs called ``names``; never one that lies below ``root`` (QLT-3)."""
+        from shutil import which
+
         key = tuple(names)
         if key not in self._found:
             folders = os.environ.get("PATH", os.defpath) if self._path is None else self._path
             absolute = os.pathsep.join(folder for folder in folders.split(os.pathsep) if folder.startswith("/"))
-            found = (shutil.which(name, path=absolute) for name in names) if absolute else ()
+            found = (which(name, path=absolute) for name in names) if absolute else ()
             self._found[key] = tuple(path for path in found if path)
         return tuple(path for path in self._found[key] if not Path(os.path.realpath(path)).is_relative_to(root))
 
@@ -135,6 +135,8 @@ def _answer(text: str) -> dict[str, Any] | None:
 
 @functools.cache
 def _sources() -> dict[str, str]:
+    from importlib import resources
+
     folder = resources.files(_PACKAGE)
     sources = {f"{_PACKAGE}.{name}": folder.joinpath(f"{name}.py").read_text("utf-8") for name in _MODULES}
     return {"drawbar": "", "drawbar.tools": "", _PACKAGE: "", **sources}
