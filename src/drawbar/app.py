@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drawbar import __version__
-from drawbar.config import Settings, load_settings
+from drawbar.config import load_settings
 from drawbar.contracts.clock import Clock, SystemClock
 from drawbar.contracts.errors import UnsupportedFeature
 from drawbar.contracts.methods import Check, Recovery, ReindexOutput
+from drawbar.contracts.settings import Settings
 from drawbar.runs.control import socket_folder
 from drawbar.runs.peers import MARKER
 from drawbar.runs.recover import recover

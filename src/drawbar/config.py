@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from drawbar.contracts.codec import as_object, loads
 from drawbar.contracts.errors import InvalidInput
 from drawbar.contracts.run import ApprovalMode
+from drawbar.contracts.settings import Settings
 
 __all__ = ["Settings", "load_settings"]
 
@@ -23,20 +24,6 @@ PROJECT_FILE = Path(".drawbar") / "config.toml"
 _KEYS = {"account", "model", "effort", "approval", "sandbox", "deny_read"}
 _NARROWING = {"approval", "sandbox", "deny_read"}
 _MAX_BYTES = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the files say. ``project_approval`` stands apart because the stricter of the two holds (BND-6)."""
-
-    account: str | None = None
-    model: str | None = None
-    effort: str | None = None
-    approval: ApprovalMode | None = None
-    project_approval: ApprovalMode | None = None
-    sandbox: Literal["on", "off"] | None = None
-    deny_read: tuple[str, ...] = ()
-    notices: tuple[str, ...] = field(default=())
 
 
 def load_settings(config: Path, data: Path, root: Path | None) -> Settings:

@@ -27,9 +27,9 @@ from drawbar.sessions.validate import validate
 from drawbar.stores.history import select_history
 
 if TYPE_CHECKING:
-    from drawbar.config import Settings
     from drawbar.contracts.boundary import PinnedRoot
     from drawbar.contracts.capability import CapabilitySet
+    from drawbar.contracts.settings import Settings
     from drawbar.runs.registry import RunRegistry
     from drawbar.sessions.assembly import Assembly, Equipment
     from drawbar.stores.accounts import Accounts
