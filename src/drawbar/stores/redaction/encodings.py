@@ -65,9 +65,9 @@ def spellings(value: str, kinds: Iterable[str]) -> set[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    yield value
-    yield value.replace(" ", "+")
-    yield from _percent(value)
+    for written in (value, value.replace(" ", "+")):
+        yield written
+        yield from _percent(written)
     yield from _markup(value)
     yield from _quoted(value)
     yield from _lines(value)
@@ -131,9 +131,10 @@ def _base64(data: bytes) -> Iterator[str]:
 
 
 def _clear_of(form: str, marks: list[str]) -> str:
-    """``form`` without what could be the beginning or the end of a placeholder next to it."""
-    while (at := form.rfind("[")) >= 0 and _OPENING.startswith(form[at:]):
-        form = form[:at]
-    while (at := form.find("]")) >= 0 and any(mark.endswith(form[: at + 1]) for mark in marks):
-        form = form[at + 1 :]
-    return form
+    """``form`` without what could be the beginning or the end of a placeholder next to it, if enough is left."""
+    clear = form
+    while (at := clear.rfind("[")) >= 0 and _OPENING.startswith(clear[at:]):
+        clear = clear[:at]
+    while (at := clear.find("]")) >= 0 and any(mark.endswith(clear[: at + 1]) for mark in marks):
+        clear = clear[at + 1 :]
+    return clear if len(clear) >= MIN_LENGTH else form

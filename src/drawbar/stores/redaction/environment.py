@@ -14,7 +14,7 @@ __all__ = ["known_from_environment", "names_secret"]
 
 _SECRET_NAME: Final = re.compile(
     r"(?:^|[_.-])(?:[a-z0-9]*(?:key|token|secret|password|passwd|passphrase|credential|apikey)s?|pass|pwd|auth|pat|dsn"
-    r"|bearer|cookie|session|webhook|signature)(?:$|[_.-])"
+    r"|bearer|cookie|session|webhook|signature)[0-9]*(?:$|[_.-])"
 )
 _OTHER_NAME: Final = re.compile(
     r"(?:^|[_.-])public[_.-]|[_.-](?:id|name|file|path|dir|sock|socket|type|ttl|expiry|expires|count|limit|max|min|size"

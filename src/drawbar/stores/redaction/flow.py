@@ -103,11 +103,19 @@ class Flow:
             self._waiting.append(piece)
             self._room -= len(piece)
             return ""
-        text = "".join((self._text, *self._waiting, piece))
-        self._waiting.clear()
+        if self._waiting:
+            self._text += "".join(self._waiting)
+            self._waiting.clear()
+        text = self._text + piece
+        if self._done == len(text):
+            return ""
         scan = scanner.scan(text, base=self._base, edge=self._edge, final=final)
         # What waited belongs to the open span, whose end is found again from its beginning.
         at = self._done
+        if not scan.spans and at < scan.hold:
+            settled = text[at : scan.hold]
+            self._keep(text, scan, scan.hold)
+            return settled
         parts: list[str] = []
         for start, end, kind in scan.spans:
             if start >= scan.hold:
@@ -120,10 +128,15 @@ class Flow:
         if at < scan.hold:
             parts.append(text[at : scan.hold])
             at = scan.hold
-        self._text = text[scan.keep :]
-        self._base = scan.base - scan.keep
-        self._done = at - scan.keep
-        self._edge -= scan.keep
-        self._quiet = scan.quiet if at == len(text) else None
-        self._room = SWALLOW - len(self._text)
+        self._keep(text, scan, at)
         return "".join(parts)
+
+    def _keep(self, text: str, scan: Scan, done: int) -> None:
+        """Put aside what the next look needs."""
+        keep = scan.keep
+        self._text = text[keep:]
+        self._base = scan.base - keep
+        self._done = done - keep
+        self._edge -= keep
+        self._quiet = scan.quiet if done == len(text) else None
+        self._room = SWALLOW - len(self._text)

@@ -37,6 +37,15 @@ class Literals:
         """Every occurrence as ``(index into words, start, end)``."""
         return self._find.find_matches_as_indexes(text, overlapping=True) if self._find else []
 
+    def absent(self, text: str, *, final: bool) -> int | None:
+        """Where a word could begin at the end of ``text``, if it has none and no escape that could hide one.
+
+        The quick answer for ordinary text; None if it takes a closer look. The end of ``text`` if ``final``.
+        """
+        if "\\" in text or "%" in text or (self._find and self._find.find_matches_as_indexes(text)):
+            return None
+        return len(text) if final else self.unfinished(text)
+
     def unfinished(self, text: str) -> int:
         """Where the longest end of ``text`` begins that more text could turn into a word; its length if none."""
         if self._heads is None:

@@ -85,7 +85,7 @@ def _of(inspected: Any) -> _Walk | None:
 def _of_struct(kind: type[msgspec.Struct]) -> _Walk | None:
     struct = _info.type_info(kind)
     assert isinstance(struct, _info.StructType)
-    walks: list[tuple[str, _Walk]] = [(field.name, walk) for field in struct.fields if (walk := _of(field.type))]
+    walks: list[tuple[str, _Walk]] = [(field.name, found) for field in struct.fields if (found := _of(field.type))]
     if kind is Choice:
         walks = [(name, _sketch if name == "sketch" else of_field) for name, of_field in walks]
     if not walks:

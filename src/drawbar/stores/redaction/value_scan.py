@@ -34,8 +34,10 @@ class ValueScanner:
 
     def scan(self, text: str, *, base: int, edge: int, final: bool) -> Scan:
         """See :class:`~drawbar.stores.redaction.flow.Scanner`."""
-        seen = views(text, final=final)
         literals = self._literals
+        if (hold := literals.absent(text, final=final)) is not None:
+            return Scan([], hold, hold, hold)
+        seen = views(text, final=final)
         found = [(view, hit) for view in seen.layers for hit in literals.find(view.text)]
         hold = seen.settled
         if not final:

@@ -38,7 +38,7 @@ _SURROGATE: Final = "\ud800-\udfff"
 def _pattern(layer: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """What one whole escape of a layer looks like, and what a text may end with that could become one."""
     if layer == _PERCENT:
-        return re.compile(r"%(?:[2-7][0-9A-Fa-f]|0[9ADad])"), re.compile(r"%[0-7]?\Z")
+        return re.compile(r"%[0-7][0-9A-Fa-f]"), re.compile(r"%[0-7]?\Z")
     high, low = r"u[dD][89abAB][0-9A-Fa-f]{2}", r"\\u[dD][c-fC-F][0-9A-Fa-f]{2}"
     whole = rf"\\(?:{high}(?:{low})?|u[0-9A-Fa-f]{{4}}|x[0-7][0-9A-Fa-f]|[bfnrt/{re.escape(_ESCAPABLE)}])"
     half = rf"{high}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9A-Fa-f]?)?)?)?)?"
