@@ -24,7 +24,7 @@ from drawbar.boundary.plan import HostView, build_plan, host_view
 from drawbar.boundary.process import Check, Outcome, ProcessTree
 from drawbar.boundary.root_scan import RootScan, Scanned
 from drawbar.boundary.roots import check_root
-from drawbar.boundary.unconfined import end_carriers
+from drawbar.boundary.unconfined import Adopting, end_carriers, pid_namespace_available
 from drawbar.contracts.boundary import (
     CommandRequest,
     CommandResult,
@@ -52,6 +52,7 @@ class SandboxRunner:
         environ: the harness's environment, of which a list is let through.
         marker: ``NAME=value`` that every process of a call carries (BND-16).
         artifacts_cap_bytes: how much of one command's output its artifact holds.
+        unconfined: what runs commands without the file sandbox; None takes the best that this machine has.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class SandboxRunner:
         environ: Mapping[str, str],
         marker: str,
         artifacts_cap_bytes: int = _ARTIFACT_CAP,
+        unconfined: SandboxBackend | None = None,
     ) -> None:
         self._policy = policy
         self._backend = backend
@@ -70,6 +72,7 @@ class SandboxRunner:
         self._environ = environ
         self._marker = marker
         self._cap = artifacts_cap_bytes
+        self._unconfined = unconfined
         self._scan = RootScan(policy.root.path, policy.deny_read)
         self._host: HostView | None = None
         self._running: set[ProcessTree] = set()
@@ -149,9 +152,9 @@ class SandboxRunner:
 
     def _open_backend(self) -> SandboxBackend:
         """Without the file sandbox: namespaces where they can be had, else a supervisor that adopts orphans."""
-        from drawbar.boundary.unconfined import Adopting, pid_namespace_available
-
-        return self._backend if pid_namespace_available() else Adopting()
+        if self._unconfined is None:
+            self._unconfined = self._backend if pid_namespace_available() else Adopting()
+        return self._unconfined
 
     async def _spawn(self, request: CommandRequest, backend: SandboxBackend, plan: SandboxPlan) -> CommandResult:
         out = Output(

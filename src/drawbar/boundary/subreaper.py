@@ -44,11 +44,11 @@ def _run(argv: list[str], given: bytes) -> int:
     if pid == 0:
         _become(argv, source)
     os.close(source)
-    status = _wait_for(pid)
-    if feeder is not None:
+    ended = _wait_for(pid)
+    if feeder is not None and feeder not in ended:
         _kill(feeder)
         _wait_for(feeder)
-    return status
+    return ended[pid]
 
 
 def _become(argv: list[str], source: int) -> None:
@@ -79,12 +79,13 @@ def _feeder(count: int) -> tuple[int, int]:
     return read_end, pid
 
 
-def _wait_for(wanted: int) -> int:
-    """The exit code of one child; others that end meanwhile are collected on the way."""
-    while True:
+def _wait_for(wanted: int) -> dict[int, int]:
+    """Wait for one child; the exit codes of it and of all that ended meanwhile."""
+    ended: dict[int, int] = {}
+    while wanted not in ended:
         pid, status = os.wait()
-        if pid == wanted:
-            return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+        ended[pid] = os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+    return ended
 
 
 def _children() -> list[int]:

@@ -1,0 +1,55 @@
+"""Fixtures of the sandbox tests; where no sandbox can be had they are skipped, and say why."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sandbox.kit import Box, make_box
+
+from drawbar.boundary.bubblewrap import Bubblewrap
+
+BoxMaker = Callable[..., Box]
+
+
+@functools.cache
+def why_no_sandbox() -> str | None:
+    argv = [str(Bubblewrap().path), "--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--", "/bin/true"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"bubblewrap can't be started: {error}"
+    return None if done.returncode == 0 else f"bubblewrap can't work here: {done.stderr.strip()}"
+
+
+@pytest.fixture
+def sandbox() -> None:
+    """Skip where this machine can't sandbox."""
+    reason = why_no_sandbox()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+async def make(sandbox: None, tmp_path: Path) -> AsyncIterator[BoxMaker]:
+    """Makes boxes that are closed after the test."""
+    boxes: list[Box] = []
+
+    def build(root: Path, **rest: Any) -> Box:
+        box = make_box(root, tmp_path, **rest)
+        boxes.append(box)
+        return box
+
+    yield build
+    for box in boxes:
+        await box.runner.close()
+
+
+@pytest.fixture
+def box(make: BoxMaker, git_repo: Callable[..., Path]) -> Box:
+    """A box over a repository with one commit."""
+    return make(git_repo({"file.txt": "aaa\n", "src/app.py": "print('hi')\n"}))
