@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drawbar.contracts.codec import as_object
 from drawbar.contracts.events.base import Event, Payload
@@ -15,9 +15,11 @@ from drawbar.contracts.events.message import MessageCompleted
 from drawbar.contracts.events.tool import FileChanged, ToolCompleted, ToolRefused, ToolStarted
 from drawbar.contracts.events.usage import Usage, UsageUpdated
 from drawbar.contracts.status import EXIT_CODES
-from drawbar.policy.checks import Check, checks_of
 from drawbar.surfaces.cli.output import Look
 from drawbar.surfaces.cli.text import clip, counted, duration, first_line, label, size, visible
+
+if TYPE_CHECKING:
+    from drawbar.policy.checks import Check
 
 __all__ = ["Account", "Price", "payload_of"]
 
@@ -39,7 +41,7 @@ class Account:
     reason: str = ""
     reply: str = ""
     files: dict[str, str] = field(default_factory=dict[str, str])
-    checks: dict[str, tuple[Check, bool | None]] = field(default_factory=dict[str, tuple[Check, bool | None]])
+    checks: dict[str, tuple[Check, bool | None]] = field(default_factory=dict[str, "tuple[Check, bool | None]"])
     commands: int = 0
     refused: int = 0
     unanswered: int = 0
@@ -91,7 +93,12 @@ class Account:
             self._running[payload.call_id] = command
 
     def _completed(self, payload: ToolCompleted) -> None:
-        for check in checks_of(self._running.pop(payload.call_id, "")):
+        command = self._running.pop(payload.call_id, None)
+        if command is None:
+            return
+        from drawbar.policy.checks import checks_of
+
+        for check in checks_of(command):
             self.checks.pop(check.command, None)
             # A command that was cut short shows nothing of its check.
             ended = payload.cause in ("ok", "error")
