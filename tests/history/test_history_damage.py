@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from array import array
 from collections import Counter
@@ -18,6 +19,7 @@ from tests.history.strategies import damages, sound_trees
 from drawbar.contracts.errors import InvalidInput
 from drawbar.stores.history import HistoryFile, HistoryView, fork_history, read_history, repair_messages
 from drawbar.stores.history.links import PREVIOUS, ROOT, UNREADABLE, link_parents
+from drawbar.stores.history.repair import INTERRUPTED
 
 KINDS = {"torn", "corrupt", "invalid-utf8", "missing-parent", "cycle", "duplicate-id", "unknown-role", "missing-result"}
 often = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -102,6 +104,24 @@ def test_a_fork_of_any_damaged_history_is_sound_for_pi(data: st.DataObject) -> N
         assert {repair.kind for repair in read_history(fork_path).repairs} <= {"unknown-role", "missing-result"}
         PiReading(fork_path)
         assert [it["content"] for it in after] == [it["content"] for it in before], "the model sees the same"
+
+
+@pytest.mark.clause("SES-2", "QLT-7")
+@pytest.mark.bug("SES-08")
+@given(data=st.data())
+@settings(max_examples=120, deadline=None)
+def test_the_calls_reported_without_a_result_are_those_answered_in_the_request(data: st.DataObject) -> None:
+    tree = data.draw(sound_trees().filter(lambda it: not {"compaction", "context_edit"} & {one["type"] for one in it}))
+    whole = lines_of(tree)
+    if data.draw(st.booleans()):  # call ids that every turn uses again
+        whole = re.sub(rb'"e\d+-c', b'"call', whole)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.jsonl"
+        path.write_bytes(whole)
+        view = read_history(path)
+        messages, _ = repair_messages(view.messages())
+    answered = [message for message in messages if texts([message]) == [INTERRUPTED]]
+    assert len([repair for repair in view.repairs if repair.kind == "missing-result"]) == len(answered)
 
 
 @pytest.mark.clause("SES-2")

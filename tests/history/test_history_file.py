@@ -247,6 +247,7 @@ def test_a_forked_child_neither_holds_the_lock_nor_writes(tmp_path: Path) -> Non
             live_on()
         finally:
             os._exit(0)
+    os.close(tell)
     try:
         assert os.read(told, 1) == b"x"
         history.close()

@@ -68,9 +68,9 @@ def test_a_long_history_costs_no_more_than_its_ends(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(4 * 2**30)
         file.write(b"\n" + lines_of([at(30, said("z", "u", "assistant", "end"))], header=None))
-    began = time.perf_counter()
+    used = time.process_time()
     head = list_histories(tmp_path)[0]
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - used < 0.2
     assert (head.first_message, head.modified_ms % 60_000) == ("begin", 30_000)
 
 

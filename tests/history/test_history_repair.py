@@ -56,7 +56,7 @@ MESSAGES = st.one_of(
     st.dictionaries(st.sampled_from(["role", "content", "x"]), JSON, max_size=3),
 )
 SMALL = SizeLimits(result_characters=300, image_characters=500)
-often = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+often = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.clause("QLT-7")

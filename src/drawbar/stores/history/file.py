@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
-import uuid
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -235,11 +235,15 @@ class HistoryFile:
         Raises:
             StorageFailed: something could not be written or synced.
         """
-        self.flush()
+        with self._mutex:
+            self._flush(None)
+            fd = os.dup(self._descriptor())
         try:
-            os.fdatasync(self._descriptor())
+            os.fdatasync(fd)  # appends from other threads go on meanwhile
         except OSError as error:
             raise storage_failure(self.path, error) from error
+        finally:
+            os.close(fd)
 
     def close(self) -> None:
         """Write what is left and give back the lock; closing twice is nothing.
@@ -276,7 +280,7 @@ class HistoryFile:
         return fetch_from(self._descriptor(), self._index, at)
 
     def _new_id(self) -> str:
-        while self._index.has_id(entry_id := uuid.uuid4().hex[:8]):
+        while self._index.has_id(entry_id := secrets.token_hex(4)):
             pass
         return entry_id
 

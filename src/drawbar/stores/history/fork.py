@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import uuid
+import secrets
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -136,7 +136,7 @@ class _Copier:
 
     def _fresh(self) -> str:
         taken = {*self._new_ids, *self._new_ids.values()}
-        while (entry_id := uuid.uuid4().hex[:8]) in taken:
+        while (entry_id := secrets.token_hex(4)) in taken:
             pass
         return entry_id
 
