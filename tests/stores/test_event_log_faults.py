@@ -168,6 +168,29 @@ def test_a_fragment_is_not_cut_before_it_is_kept(tmp_path: Path) -> None:
         assert verify_run(disk / "run").ok
 
 
+@pytest.mark.clause("QLT-6", "CON-11")
+def test_an_interrupt_in_the_middle_of_an_append_leaves_a_sound_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second Ctrl-C can end an append right after the bytes went out and before anybody counted them."""
+    log = new_log(tmp_path)
+    log.append(StatusChanged(to="running"))
+    real = os.write
+
+    def write(fd: int, data: bytes) -> int:
+        real(fd, data)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(KeyboardInterrupt):
+        log.append(delta("uncounted"))
+    monkeypatch.undo()
+    log.append(delta("counted"))
+    log.close()
+    assert chain_holds(log.path.read_bytes())
+    assert [line["payload"].get("text") for line in lines_of(tmp_path)][2:] == ["counted"]
+
+
 # -- a sync that fails ----------------------------------------------------------------------------------
 
 

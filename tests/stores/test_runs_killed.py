@@ -83,7 +83,7 @@ def test_kill_9_at_random_instants_leaves_no_zombie_and_loses_no_settled_run(tmp
             store.settle_from_log(run_id)
             store.settle_marker(run_id)
         for folder in layout.building.iterdir():
-            os.utime(folder, (0, 0))  # one that was killed before it had a lock to tell by waits for its age
+            os.utime(folder, (0, 0))  # what is left aside goes once it is old
         store.sweep()
         assert os.listdir(layout.active) == os.listdir(layout.building) == []
 

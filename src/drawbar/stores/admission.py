@@ -11,10 +11,11 @@ from drawbar.contracts.codec import Record, decode, decoder, encode, field_names
 from drawbar.contracts.engine import Redactor
 from drawbar.contracts.errors import InvalidInput
 from drawbar.contracts.events.base import Payload
+from drawbar.contracts.events.lifecycle import ExtensionNotice
 from drawbar.contracts.events.table import PAYLOADS
 from drawbar.stores.log_lines import well_formed
 
-__all__ = ["Unfit", "admit", "payload_of"]
+__all__ = ["Unfit", "admit", "payload_of", "refusal"]
 
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 _MISSING = re.compile(r"Object missing required field `(.+?)`")
@@ -89,6 +90,16 @@ def payload_of(tag: str, fields: Mapping[str, Any]) -> Payload:
     if spare is not None:
         raise Unfit(spare, f"{tag} has no such field")
     return typed
+
+
+def refusal(tag: str, error: Unfit) -> ExtensionNotice:
+    """What is recorded in place of an event that doesn't fit, so that it is never silent (CON-10)."""
+    place = f" in the field {error.field}" if error.field else ""
+    return ExtensionNotice(
+        code="event_refused",
+        message=f"An event {tag!r} was not recorded: it doesn't fit its schema{place}: {error.fault}",
+        details={"type": tag, "field": error.field, "fault": error.fault},
+    )
 
 
 def _mended(payload: Payload, strict: Callable[[bytes], Payload]) -> tuple[bytes, Payload]:

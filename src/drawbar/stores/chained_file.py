@@ -102,8 +102,14 @@ class ChainedFile:
         start = b'{"seq":%d,"at":"%s","type":"%s","payload":%s' % (place.seq + 1, text, tag.encode(), body)
         chain = hashlib.sha256(place.chain + start).hexdigest().encode()
         line = b'%s,"chain":"%s"}\n' % (start, chain)
+        if self._ragged:
+            self._cut_or_refuse()
+        # Until the new place is taken the line doesn't count: whatever ends this in between, the next append
+        # begins by taking back what was written of it.
+        self._ragged = True
         self._write(line)
         self.place = Place(place.seq + 1, chain, at, place.size + len(line))
+        self._ragged = False
         return line
 
     def sync(self) -> None:
@@ -145,10 +151,7 @@ class ChainedFile:
             StorageFailed: the disk refused; the fragment is still there.
         """
         write_atomic(kept, self._pieces(self.place.size), sync=True)
-        try:
-            self._cut()
-        except OSError as error:
-            raise storage_failure(self.path, error) from error
+        self._cut_or_refuse()
 
     def close(self) -> None:
         """Let the lock go; safe to call twice."""
@@ -163,15 +166,18 @@ class ChainedFile:
     def _write(self, line: bytes) -> None:
         """All of ``line`` or, when the disk refuses, nothing of it."""
         try:
-            if self._ragged:
-                self._cut()
             done = os.write(self.fd, line)
             while done < len(line):
                 done += os.write(self.fd, memoryview(line)[done:])
         except OSError as error:
-            self._ragged = True
             with contextlib.suppress(OSError):
                 self._cut()
+            raise storage_failure(self.path, error) from error
+
+    def _cut_or_refuse(self) -> None:
+        try:
+            self._cut()
+        except OSError as error:
             raise storage_failure(self.path, error) from error
 
     def _cut(self) -> None:

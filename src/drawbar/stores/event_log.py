@@ -19,7 +19,7 @@ from drawbar.contracts.errors import IncompatibleRoot, InvalidInput, StorageFail
 from drawbar.contracts.events.base import Payload
 from drawbar.contracts.events.lifecycle import SCHEMA_VERSION, ExtensionNotice, Started
 from drawbar.contracts.run import LogHead
-from drawbar.stores.admission import Unfit, admit, payload_of
+from drawbar.stores.admission import Unfit, admit, payload_of, refusal
 from drawbar.stores.artifacts import RunArtifacts
 from drawbar.stores.atomic import private_folder, storage_failure, write_atomic
 from drawbar.stores.chained_file import ENVELOPE_BYTES, ChainedFile, Place
@@ -214,11 +214,7 @@ class EventLog:
             if not line:
                 return line
             if is_durable(recorded):
-                try:
-                    self._file.sync()
-                except StorageFailed:
-                    self._undo(before)
-                    raise
+                self._sync_here(before)
             self._relay.put(line)
             return line
 
@@ -227,7 +223,7 @@ class EventLog:
         try:
             typed = payload_of(tag, payload)
         except Unfit as error:
-            typed = _refusal(tag, error)
+            typed = refusal(tag, error)
         return self.append(typed)
 
     async def append_durable(self, payload: Payload) -> bytes:
@@ -245,10 +241,15 @@ class EventLog:
             recorded, line = self._record(payload)
             if not line:
                 return line
+            try:
+                sync = loop.run_in_executor(None, os.fdatasync, self._file.fd)
+            except RuntimeError:  # the loop is shutting its threads down
+                self._sync_here(before)
+                self._relay.put(line)
+                return line
             self._relay.hold()
             self._relay.put(line)
             self._syncing += 1
-            sync = loop.run_in_executor(None, os.fdatasync, self._file.fd)
             sync.add_done_callback(partial(self._synced, before, recorded, line))
         try:
             await asyncio.shield(sync)
@@ -306,7 +307,7 @@ class EventLog:
                     payload = changed
                     body = admit(payload, self._redactor)
         except Unfit as error:
-            payload = _refusal(payload.event, error)
+            payload = refusal(payload.event, error)
             body = admit(payload, self._redactor)
         if len(body) > self._max_line - ENVELOPE_BYTES:
             body = self._spill(body)
@@ -318,7 +319,7 @@ class EventLog:
         try:
             body = admit(payload, self._redactor)
         except Unfit as error:
-            payload = _refusal(payload.event, error)
+            payload = refusal(payload.event, error)
             body = admit(payload, self._redactor)
         settled = f"the run had settled as {self.status}"
         why = settled if self.sealed or not self._file.closed else "the log was closed"
@@ -351,6 +352,13 @@ class EventLog:
         )
 
     # -- when a sync fails --------------------------------------------------------------------------
+
+    def _sync_here(self, before: _Before) -> None:
+        try:
+            self._file.sync()
+        except StorageFailed:
+            self._undo(before)
+            raise
 
     def _undo(self, before: _Before) -> None:
         self._file.undo(before.place)
@@ -386,12 +394,3 @@ class EventLog:
         self._file.write_again(unsynced.offset)
         self._unsynced = None
         self._relay.release()
-
-
-def _refusal(tag: str, error: Unfit) -> ExtensionNotice:
-    place = f" in the field {error.field}" if error.field else ""
-    return ExtensionNotice(
-        code="event_refused",
-        message=f"An event {tag!r} was not recorded: it doesn't fit its schema{place}: {error.fault}",
-        details={"type": tag, "field": error.field, "fault": error.fault},
-    )

@@ -18,7 +18,7 @@ from drawbar.stores.locks import locked_elsewhere
 __all__ = ["RunFolders"]
 
 _STALE_S: Final = 60.0
-"""After this many seconds a folder aside without a log is a crash's, not one that is just being made."""
+"""After this many seconds a folder aside without a lock is a crash's, not one that is just being made."""
 
 
 class RunFolders:
@@ -40,17 +40,19 @@ class RunFolders:
             raise NotFound(f"there is no run {run_id}", run=run_id)
         return self._layout.run(run_id)
 
-    def names(self) -> list[str]:
-        """Every folder's name, oldest run first; the only reading that grows with their number."""
+    def names(self, prefix: str = "") -> list[str]:
+        """The folders whose names begin so, oldest run first; the only reading that grows with their number."""
         try:
-            return sorted(name for name in os.listdir(self._layout.runs) if not name.startswith("."))
+            found = [name for name in os.listdir(self._layout.runs) if name.startswith(prefix)]
         except OSError:
             return []
+        return sorted(name for name in found if not name.startswith("."))
 
     # -- building -----------------------------------------------------------------------------------
 
     def aside(self, run_id: str) -> Path:
-        """A new folder to build a run in."""
+        """A new folder to build a run in; what crashes left of others goes first."""
+        self.sweep()
         private_folder(self._layout.building)
         folder = self._layout.building / f"{run_id}.{secrets.token_hex(4)}"
         private_folder(folder)
@@ -82,7 +84,7 @@ class RunFolders:
 
     def sweep(self) -> int:
         """Remove what a crash left of folders that were never published; how many."""
-        left = [folder for folder in self._building("") if _abandoned(folder)]
+        left = [folder for folder in self._building("") if _old(folder) and _abandoned(folder)]
         for folder in left:
             shutil.rmtree(folder, ignore_errors=True)
         return len(left)
@@ -136,8 +138,11 @@ class RunFolders:
 def _abandoned(folder: Path) -> bool:
     """Whether nobody builds in ``folder`` any more: its log's lock is free, or it never got one in time."""
     locked = locked_elsewhere(folder / EVENTS_FILE)
-    if locked is not None:
-        return not locked
+    return not locked if locked is not None else _old(folder)
+
+
+def _old(folder: Path) -> bool:
+    """Past the instants in which a folder that is just being made has no lock yet."""
     try:
         return time.time() - folder.stat().st_mtime > _STALE_S
     except OSError:

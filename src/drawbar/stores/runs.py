@@ -166,9 +166,7 @@ class RunStore:
         wanted = prefix.strip()
         if wanted and self._folders.is_run(wanted):
             return wanted
-        every = self._folders.names()
-        found = [run_id for run_id in every if wanted and run_id.startswith(wanted)]
-        found = found or [run_id for run_id in every if wanted and run_id.startswith(f"r_{wanted}")]
+        found = (self._folders.names(wanted) or self._folders.names(f"r_{wanted}")) if wanted else []
         if not found:
             raise NotFound(f"no run begins with {prefix!r}", run=prefix)
         if len(found) > 1:
