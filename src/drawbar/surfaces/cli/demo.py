@@ -41,13 +41,13 @@ async def _demo(as_json: bool) -> int:
         REQUEST, cwd=str(folder), account=ACCOUNT, approval="auto-workspace", title="Demo with a scripted model"
     )
     async with scripted_account(project) as account:
-        status = await carry_out(request, "json" if as_json else "people", accounts=[account])
-    if not as_json:
-        change = f"git -C {folder} diff" if project.repository else f"cat {folder}/till.py"
+        ended = await carry_out(request, "json" if as_json else "people", accounts=[account])
+    if not as_json and ended.run_id is not None:
         _say("\nLook for yourself:")
-        for command in (change, "drawbar runs list", "drawbar runs show RUN", "drawbar runs verify RUN"):
-            _say(f"  {command}")
-    return status
+        _say(f"  git -C {folder} diff" if project.repository else f"  cat {folder}/till.py")
+        for command in ("show", "events", "prompt", "verify"):
+            _say(f"  drawbar runs {command} {ended.run_id}")
+    return ended.status
 
 
 def _say(text: str) -> None:

@@ -29,7 +29,7 @@ from drawbar.contracts.events.usage import AccountStatus
 from drawbar.surfaces.cli.cards import call_line, diff_lines, headline
 from drawbar.surfaces.cli.screen import Screen
 from drawbar.surfaces.cli.summary import Account, payload_of
-from drawbar.surfaces.cli.text import clip, duration, first_line, label, visible
+from drawbar.surfaces.cli.text import clip, duration, first_line, label, visible, wrapped
 
 __all__ = ["Display"]
 
@@ -225,9 +225,12 @@ class Display:
     def _last_lines(self, payload: ToolCompleted) -> list[str]:
         said = f"[exit code {payload.exit_code}]"  # for the model; the card says it
         lines = [line for line in visible(payload.preview).expandtabs(4).splitlines() if line.strip() not in ("", said)]
-        lines = lines[-OUTPUT_LINES:]
         room = self._look.width - 4
-        return [f"    {self._look.paint(clip(line, room, self._look.glyphs.dots), 'dim')}" for line in lines]
+        if payload.exit_code is None:  # the harness's own words: never cut
+            shown = [piece for line in lines[:OUTPUT_LINES] for piece in wrapped(line, room)]
+        else:
+            shown = [clip(line, room, self._look.glyphs.dots) for line in lines[-OUTPUT_LINES:]]
+        return [f"    {self._look.paint(line, 'dim')}" for line in shown]
 
     def _refused(self, payload: ToolRefused) -> None:
         self._calls.pop(payload.call_id, None)

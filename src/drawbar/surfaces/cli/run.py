@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from drawbar.surfaces.cli.stops import Stops
     from drawbar.surfaces.cli.watch import Form, Watch
 
-__all__ = ["carry_out", "run"]
+__all__ = ["Outcome", "carry_out", "run"]
 
 _APPROVALS = ("ask", "auto-workspace", "read-only", "never")
 
@@ -64,11 +64,18 @@ def run(text: str | None, session: str | None, as_json: bool, quiet: bool, **opt
     words = prompt_text(text, stdin, stdin_is_terminal=is_terminal)
     known = None if session is None else session_named(session, os.environ)
     request = build_request(words, session=known, **options)
-    return asyncio.run(carry_out(request, "json" if as_json else "quiet" if quiet else "people"))
+    return asyncio.run(carry_out(request, "json" if as_json else "quiet" if quiet else "people")).status
 
 
-async def carry_out(request: RunInput, form: Form, *, accounts: Iterable[Account] = ()) -> int:
-    """Start the run, show it to its end, and give its exit code.
+class Outcome(NamedTuple):
+    """The exit code, and the run if it was shown to its end."""
+
+    status: int
+    run_id: str | None = None
+
+
+async def carry_out(request: RunInput, form: Form, *, accounts: Iterable[Account] = ()) -> Outcome:
+    """Start the run and show it to its end.
 
     Args:
         request: what to do.
@@ -89,14 +96,14 @@ async def carry_out(request: RunInput, form: Form, *, accounts: Iterable[Account
                 watch.settled(harness.recovery)
                 return await _carry(harness, request, watch, stops)
     except asyncio.CancelledError:
-        return stops.exit_code
+        return Outcome(stops.exit_code)
     except ReaderGone:
-        return BROKEN_PIPE
+        return Outcome(BROKEN_PIPE)
     finally:
         watch.close()
 
 
-async def _carry(harness: Harness, request: RunInput, watch: Watch, stops: Stops) -> int:
+async def _carry(harness: Harness, request: RunInput, watch: Watch, stops: Stops) -> Outcome:
     from drawbar.contracts.errors import DrawbarError
 
     started = await harness.sessions.run(request, ask_handler=watch.asker())
@@ -108,4 +115,5 @@ async def _carry(harness: Harness, request: RunInput, watch: Watch, stops: Stops
             watch.say(error.message)
 
     stops.arm(stop)
-    return (await watch.follow(harness.runs, started.run_id)).exit_code
+    account = await watch.follow(harness.runs, started.run_id)
+    return Outcome(account.exit_code, started.run_id)
