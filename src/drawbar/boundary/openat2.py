@@ -106,6 +106,8 @@ def walk_beneath(folder_fd: int, path: bytes, flags: int, *, links: bool = True)
     """As :func:`open_beneath`, one component at a time, each opened from the descriptor before it."""
     if path.startswith(b"/"):
         raise _os_error(errno.EXDEV, path)
+    if not path:
+        raise _os_error(errno.ENOENT, path)
     stack = [os.open(b".", _OPEN_FOLDER, dir_fd=folder_fd)]
     todo = _parts(path)
     must_be_folder = path.endswith((b"/", b"/."))
@@ -121,14 +123,16 @@ def walk_beneath(folder_fd: int, path: bytes, flags: int, *, links: bool = True)
             fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=stack[-1])
             mode = os.fstat(fd).st_mode
             if stat.S_ISLNK(mode):
-                if not todo and flags & os.O_NOFOLLOW and flags & os.O_PATH:
+                # "link/" and "link/." name what the link leads to, whatever the flags say about links.
+                is_leaf = not todo and not must_be_folder and flags & os.O_NOFOLLOW
+                if is_leaf and flags & os.O_PATH:
                     return fd
                 try:
                     target = os.readlink(b"", dir_fd=fd)
                 finally:
                     os.close(fd)
                 followed += 1
-                if not links or followed > _MAX_LINKS or (not todo and flags & os.O_NOFOLLOW):
+                if not links or followed > _MAX_LINKS or is_leaf:
                     raise _os_error(errno.ELOOP, path)
                 if target.startswith(b"/"):
                     raise _os_error(errno.EXDEV, path)

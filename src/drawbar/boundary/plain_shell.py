@@ -20,6 +20,7 @@ _ARITHMETIC: Final = re.compile(r"\$\(\(([0-9 +*/%()-]*)\)\)")
 _NUMBER_BEFORE_REDIRECT: Final = re.compile(r"[0-9]+(?=[<>])")
 _UNQUOTED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,^-")
 _GLOB: Final = frozenset("*?[]")
+_OPERATOR: Final = frozenset(";&|<>()#")
 _ENDS_WORD: Final = frozenset(" \t\n;&|<>")
 _SAFE_WORD: Final = re.compile(r"[A-Za-z0-9_./:=@%+,^-]+")
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -140,19 +141,27 @@ class _Reader:
             if char in blanks:
                 self._at += 1
             elif self._peek(2) == "\\\n":
-                self._at += 2
+                self._join_lines()
             elif char == "#" and (self._at == 0 or self._text[self._at - 1] in " \t\n;&|"):
                 end = self._text.find("\n", self._at)
                 self._at = len(self._text) if end < 0 else end
             else:
                 return
 
+    def _join_lines(self) -> None:
+        # The shell takes a continued line away before it looks for operators: `&\\⏎>` is `&>` to it.
+        apart = self._at == 0 or self._text[self._at - 1] in " \t\n"
+        while self._peek(2) == "\\\n":
+            self._at += 2
+        if not apart and self._peek() in _OPERATOR:
+            raise NotPlain("an operator is split over two lines")
+
     def _separator(self) -> str:
         self._skip(newlines=False)
-        for operator in ("&&", "||", "|&", "|", ";;", ";", "&", "\n"):
+        for operator in ("&&", "||", "|&", "|", ";;", ";&", ";", "&", "\n"):
             if self._text.startswith(operator, self._at):
-                if operator == ";;":
-                    raise NotPlain("it holds `;;`")
+                if operator in (";;", ";&"):
+                    raise NotPlain(f"it holds `{operator}`")
                 self._at += len(operator)
                 return ";" if operator == "\n" else operator
         if self._at == len(self._text):
@@ -207,6 +216,8 @@ class _Reader:
         if operator != ">&":
             self._skip(newlines=False)
         if self._at == len(self._text) or self._peek() in _ENDS_WORD:
+            raise NotPlain("a redirect has no target")
+        if _NUMBER_BEFORE_REDIRECT.match(self._text, self._at):
             raise NotPlain("a redirect has no target")
         target = self._word()
         if target.value is None:

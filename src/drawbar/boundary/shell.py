@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 from drawbar.boundary.plain_shell import NotPlain, PlainCommand, read_plain
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node
 
 __all__ = ["MAX_COMMAND_BYTES", "ParsedCommand", "SimpleCommand", "parse_command"]
 
 MAX_COMMAND_BYTES: Final = 16 * 1024
 """A longer command isn't parsed, and so is always asked about: parsing must stay short of a hang."""
+MAX_PARSE_S: Final = 0.1
+"""Nor is one whose errors take longer than this to recover from."""
 
 _SUBSTITUTIONS: Final = frozenset(
     {"command_substitution", "process_substitution", "simple_expansion", "expansion", "arithmetic_expansion"}
@@ -40,6 +43,8 @@ _CONTROL: Final = frozenset(
 _OPERATORS: Final = frozenset({"&&", "||", "|", "|&"})
 _SEPARATORS: Final = _OPERATORS | {";", "&", ";;"}
 _LISTS: Final = frozenset({"program", "list", "pipeline"})
+
+_LETTERS_ABOVE_ASCII: Final = bytes(range(128)) + b"x" * 128
 
 _Token = tuple[str, int, int]
 
@@ -85,7 +90,9 @@ def parse_command(text: str) -> ParsedCommand:
         return _unparsed(text, f"it is longer than {MAX_COMMAND_BYTES} bytes")
     if b"\0" in data:
         return _unparsed(text, "it holds a NUL character")
-    root = _parser().parse(data).root_node
+    root = _parse(data)
+    if root is None:
+        return _unparsed(text, "it takes too long to parse")
     if root.has_error:
         return _unparsed(text, "its syntax isn't understood")
     survey = _Survey(data)
@@ -107,11 +114,30 @@ def parse_command(text: str) -> ParsedCommand:
 
 
 @functools.cache
-def _parser() -> Parser:
+def _language() -> Language:
     import tree_sitter_bash
-    from tree_sitter import Language, Parser
+    from tree_sitter import Language
 
-    return Parser(Language(tree_sitter_bash.language()))
+    return Language(tree_sitter_bash.language())
+
+
+def _parse(data: bytes) -> Node | None:
+    """The syntax tree; None when recovering from errors takes longer than a gate may wait."""
+    from tree_sitter import Parser
+
+    # The grammar's scanner looks every character up in a table of 256, and reads beyond it for a larger one. To the
+    # shell such a character is a part of a word like any letter, so it gets to see letters, byte for byte.
+    data = data.translate(_LETTERS_ABOVE_ASCII)
+    until = time.monotonic() + MAX_PARSE_S
+    try:
+        # A parser of its own each time: it costs a microsecond, and one shared by threads isn't safe.
+        tree = Parser(_language()).parse(
+            lambda at, _point: data[at : at + MAX_COMMAND_BYTES],
+            progress_callback=lambda _at, _error: time.monotonic() > until,
+        )
+    except ValueError:
+        return None
+    return tree.root_node
 
 
 def _unparsed(text: str, reason: str) -> ParsedCommand:
