@@ -25,8 +25,11 @@ GUARDED: Final = ("hooks", "info", "config", "config.worktree")
 _GUARDED_IN_WORKTREE: Final = ("commondir", "gitdir", "config.worktree")
 _FOLDERS: Final = frozenset({"hooks", "info"})
 
+_MAIN_CHECKOUTS: Final = ("HEAD", "index", "modules", "worktrees")
+"""In the common git folder, what belongs to the main checkout and to other worktrees."""
+
 _WORKTREE_WRITES: Final = ("objects", "refs", "logs", "lfs", "rr-cache")
-"""What a commit in a linked worktree writes in the common git folder."""
+"""What a commit in a linked worktree writes in a common git folder that can't be guarded as a whole."""
 
 _MAX_NESTED: Final = 8
 """Submodules, and again linked worktrees, that get mounts of their own; a mount costs every command time."""
@@ -249,9 +252,17 @@ def _elsewhere(mounts: GitMounts, root: PinnedRoot) -> None:
         _submodules(mounts, root.path, own)
         return
     common = rest[0]
-    mounts.readable.append(common)
-    mounts.writable += [own, *(path for name in _WORKTREE_WRITES if is_plain_folder(path := common / name))]
+    mounts.writable.append(own)
     _guard(mounts, own, _GUARDED_IN_WORKTREE)
+    if _unguardable(common) is None:
+        # The folder itself must take new names: git locks packed-refs there whenever it deletes a ref.
+        mounts.writable.append(common)
+        _guard(mounts, common, GUARDED)
+        present = (common / name for name in _MAIN_CHECKOUTS)
+        mounts.read_only += [path for path in present if path.exists() and not path.is_symlink()]
+    else:
+        mounts.readable.append(common)
+        mounts.writable += [path for name in _WORKTREE_WRITES if is_plain_folder(path := common / name)]
     _hooks_in_tree(mounts, root.path, common)
     _submodules(mounts, root.path, own)
 

@@ -19,22 +19,24 @@ _SPECIAL: Final = re.compile(rb"[ \t\n\\]")
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 
 
-def host_sockets() -> tuple[Path, ...]:
+def host_sockets(root: Path) -> tuple[Path, ...]:
     """Sockets of this machine's programs that a command could connect to by their path.
 
     A private network namespace closes abstract sockets only. Those in folders that are always private are left
-    out, and so is one that this user may not connect to. A socket that a confined command made is of another
-    namespace and not listed.
+    out, unless ``root`` lies there, and so is one that this user may not connect to. A socket that a confined
+    command made is of another namespace and not listed.
     """
     try:
         with open(_SOCKETS, "rb") as file:
             lines = file.read().splitlines()
     except OSError:
         return ()
+    shown = bytes(root)
+    private = tuple(folder for folder in _MASKED_ANYWAY if not shown.startswith(folder))
     named = {path for line in lines[1:] if (path := line[_path_column(line) :]).startswith(b"/")}
     found: set[Path] = set()
     for path in named:
-        if path.startswith(_MASKED_ANYWAY):
+        if path.startswith(private):
             continue
         real = os.path.realpath(path)
         try:

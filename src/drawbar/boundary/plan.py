@@ -84,7 +84,7 @@ def build_plan(
     read_only: list[Path] = []
     if confined:
         git = git_mounts(policy.root) if git is None else git
-        hidden += [*host.homes.masked, *host.homes.credentials, *denied, *host_sockets()]
+        hidden += [*host.homes.masked, *host.homes.credentials, *denied, *host_sockets(policy.root.path)]
         readable += [*host.homes.readable, *git.readable]
         if scope == "workspace":
             writable += git.writable
