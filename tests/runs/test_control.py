@@ -9,6 +9,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -46,11 +47,12 @@ async def refuse(params: Mapping[str, Any], peer: Peer) -> Any:
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[ControlServer]:
-    folder = socket_folder(tmp_path / "data", {"XDG_RUNTIME_DIR": str(tmp_path)})
-    server = ControlServer(folder, {"echo": echo, "answer": answer, "refuse": refuse})
-    await server.start()
-    yield server
-    await server.close()
+    with tempfile.TemporaryDirectory(prefix="drawbar-") as runtime:
+        folder = socket_folder(tmp_path / "data", {"XDG_RUNTIME_DIR": runtime})
+        server = ControlServer(folder, {"echo": echo, "answer": answer, "refuse": refuse})
+        await server.start()
+        yield server
+        await server.close()
 
 
 async def ask_from(argv: list[str], server: ControlServer, method: str, env: dict[str, str] | None = None) -> Any:
@@ -83,19 +85,22 @@ async def test_the_socket_and_its_folders_are_the_owners_alone(server: ControlSe
 @pytest.mark.clause("RUN-9")
 async def test_a_folder_that_others_can_open_is_refused(tmp_path: Path) -> None:
     (tmp_path / "drawbar").mkdir(mode=0o755)
-    server = ControlServer(socket_folder(tmp_path / "data", {"XDG_RUNTIME_DIR": str(tmp_path)}), {})
+    server = ControlServer(tmp_path / "drawbar" / "0", {})
     with pytest.raises(NotPermitted, match="nobody else can open"):
         await server.start()
 
 
 @pytest.mark.clause("RUN-9")
 def test_two_roots_never_share_a_folder_and_links_to_one_root_do(tmp_path: Path) -> None:
-    environ = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    environ = {"XDG_RUNTIME_DIR": "/var/run"}
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")
     assert socket_folder(tmp_path / "a", environ) != socket_folder(tmp_path / "b", environ)
     assert socket_folder(tmp_path / "a", environ) == socket_folder(tmp_path / "link", environ)
     assert str(socket_folder(tmp_path / "a", {})).startswith(f"/tmp/drawbar-{os.geteuid()}/")
+    deep = tmp_path / ("deep" * 30)
+    deep.mkdir()
+    assert str(socket_folder(tmp_path / "a", {"XDG_RUNTIME_DIR": str(deep)})).startswith("/tmp/drawbar-")
 
 
 @pytest.mark.clause("RUN-9")

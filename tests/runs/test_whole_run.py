@@ -264,7 +264,7 @@ async def test_a_narrowed_run_offers_and_allows_only_what_is_left(tmp_path: Path
 async def test_a_session_that_cannot_open_fails_its_run_and_says_so(tmp_path: Path) -> None:
     async with bench(tmp_path, [say("One."), say("never")]) as b:
         first, _ = await b.run(session_id="talk")
-        held = await _hold(b.data / "sessions" / "talk" / "history")
+        held = _hold(b.data / "sessions" / "talk" / "history")
         try:
             started = await b.harness.sessions.run(
                 RunInput(text="again", session_id="talk", resume=True, cwd=str(b.project))
@@ -278,7 +278,7 @@ async def test_a_session_that_cannot_open_fails_its_run_and_says_so(tmp_path: Pa
         assert b.harness.runs.get(first.id).status == "completed"
 
 
-async def _hold(folder: Path):
+def _hold(folder: Path):
     import subprocess
     import sys
 

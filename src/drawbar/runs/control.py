@@ -23,16 +23,23 @@ __all__ = ["ControlServer", "call_owner", "socket_folder"]
 Handler = Callable[[Mapping[str, Any], Peer], Awaitable[Any]]
 REQUEST_LIMIT = 256 * 1024
 CALL_LIMIT_S = 10.0
+LONGEST_FOLDER = 90
+"""Bytes; a socket's address has room for 107, the name of the socket included."""
 
 
 def socket_folder(data: Path, environ: Mapping[str, str]) -> Path:
     """``$XDG_RUNTIME_DIR/drawbar/<hash>``, else a 0700 folder of the user's under ``/tmp``.
 
-    The hash is of the data root's real path, so that two roots never share a folder. Nothing is made.
+    The hash is of the data root's real path, so that two roots never share a folder. A runtime folder too deep
+    for a socket's address is passed over. Nothing is made.
     """
+    name = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:16]
     runtime = environ.get("XDG_RUNTIME_DIR")
-    base = Path(runtime) / "drawbar" if runtime and Path(runtime).is_dir() else Path(f"/tmp/drawbar-{os.geteuid()}")
-    return base / hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:16]
+    if runtime and Path(runtime).is_dir():
+        folder = Path(runtime) / "drawbar" / name
+        if len(os.fsencode(folder)) <= LONGEST_FOLDER:
+            return folder
+    return Path(f"/tmp/drawbar-{os.geteuid()}") / name
 
 
 def _private(folder: Path) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from drawbar.contracts.clock import Clock
 from drawbar.contracts.engine import Binding, EngineSpec
+from drawbar.contracts.errors import InvalidInput
 from drawbar.contracts.model import Account, Provider
 from drawbar.engines.native.session import NativeSession
-from drawbar.stores.history import HistoryFile
+from drawbar.stores.history import HistoryFile, fork_history
 
 ENGINE_NAME = "native"
 ENGINE_VERSION = "1"
@@ -44,11 +45,20 @@ class NativeEngine:
                     Path(spec.history_dir), cwd=spec.working_directory, session_id=None, clock=self._clock
                 )
             else:
-                history = HistoryFile.open(Path(spec.history_file), clock=self._clock)
+                history = self._reopen(Path(spec.history_file), Path(spec.history_dir))
             return NativeSession(spec, binding, provider, history, self._clock)
         except BaseException:
             await provider.close()
             raise
+
+    def _reopen(self, path: Path, folder: Path) -> HistoryFile:
+        """Open a history; one of an older format version goes on in a copy of its branch, and stays as it is."""
+        try:
+            return HistoryFile.open(path, clock=self._clock)
+        except InvalidInput as error:
+            if not error.facts.get("fork"):
+                raise
+            return fork_history(path, folder, clock=self._clock)
 
     def version(self) -> str:
         return ENGINE_VERSION

@@ -108,18 +108,12 @@ class NativeSession:
 
     def _note_model(self) -> None:
         """Model and effort are entries of their own, written when they differ from the branch's latest (SES-1)."""
-        model, level = None, None
-        for entry in reversed(self._history.branch()):
-            if model is None and entry.get("type") == "model_change":
-                model = entry.get("modelId")
-            if level is None and entry.get("type") == "thinking_level_change":
-                level = entry.get("thinkingLevel")
-            if model is not None and level is not None:
-                break
-        if model != self.model:
-            self._history.append({"type": "model_change", "provider": self._provider_name(), "modelId": self.model})
+        model = self._history.last("model_change")
+        level = self._history.last("thinking_level_change")
         wanted = self.effort or "off"
-        if level != wanted:
+        if model is None or model.get("modelId") != self.model:
+            self._history.append({"type": "model_change", "provider": self._provider_name(), "modelId": self.model})
+        if level is None or level.get("thinkingLevel") != wanted:
             self._history.append({"type": "thinking_level_change", "thinkingLevel": wanted})
 
     def _provider_name(self) -> str:
