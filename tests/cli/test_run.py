@@ -178,18 +178,17 @@ def test_ctrl_c_while_a_question_is_open(place: Place) -> None:
 
 @pytest.mark.clause("CLI-1", "RUN-13")
 def test_a_second_ctrl_c_forces_and_the_next_command_settles_the_run(place: Place) -> None:
-    # The model answers nothing and the connection hangs: even so the program ends at once.
+    # The command ignores the polite signal, so that stopping in good order takes its time.
     place.play([use("bash", {"command": "trap '' TERM INT; touch began; sleep 60"}), say("never")])
     with place.at_terminal("run", "wait", "--approval", "auto-workspace") as at:
         wait_for((place.repo / "began").exists)
-        os.kill(at.process.pid, signal.SIGINT)
-        os.kill(at.process.pid, signal.SIGINT)
-        time.sleep(0.01)
-        if at.process.poll() is None:
-            os.kill(at.process.pid, signal.SIGINT)
+        at.press(signal.SIGINT)
+        at.expect("once more ends it by force")
+        at.press(signal.SIGINT)
         assert at.wait(5) == 130, at.text
-    listed = json.loads(place.drawbar("runs", "list", "--json").stdout)
-    assert [run["status"] for run in listed["runs"]] == ["interrupted"]
+        assert "ended by force" in at.text
+    (run,) = json.loads(place.drawbar("runs", "list", "--json").stdout)["runs"]
+    assert (run["status"], run["terminal_code"]) == ("interrupted", "owner_gone")
 
 
 @pytest.mark.clause("CLI-1", "RUN-13")
