@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,35 @@ async def test_thinking_is_sent_back_verbatim_and_a_secret_in_it_is_not_stored(t
         assert b"c2lnbmVk" not in third
         assert secret.encode() not in third
         assert b.server.errors == []
+
+
+@pytest.mark.clause("SES-1", "SES-2", "CON-8")
+async def test_a_history_of_an_older_format_goes_on_in_a_copy(tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    folder.mkdir()
+    old = folder / "2025-01-01T00-00-00-000Z_old.jsonl"
+    lines = [
+        {
+            "type": "session",
+            "id": "old",
+            "timestamp": "2025-01-01T00:00:00.000Z",
+            "cwd": "/work",
+            "provider": "anthropic",
+        },
+        {"type": "message", "timestamp": "2025-01-01T00:00:01.000Z", "message": {"role": "user", "content": "Blue?"}},
+        {
+            "type": "message",
+            "timestamp": "2025-01-01T00:00:02.000Z",
+            "message": {"role": "assistant", "content": [{"type": "text", "text": "Green."}], "stopReason": "stop"},
+        },
+    ]
+    old.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    before = old.read_bytes()
+    async with bench(tmp_path, [say("Go on.")]) as b:
+        record, _ = await b.run("And now?", session_dir=str(folder), resume=True)
+        assert record.status == "completed"
+        assert old.read_bytes() == before
+        assert record.native_history is not None
+        assert Path(record.native_history) != old
+        assert "Blue?" in str(b.server.requests[0].parsed)
+        assert "Green." in str(b.server.requests[0].parsed)
