@@ -205,3 +205,33 @@ def _calls(path: Path) -> tuple[set[str], set[str]]:
             if isinstance(block, dict) and block.get("type") == "toolCall":
                 calls.add(block["id"])
     return calls, results
+
+
+@pytest.mark.clause("RUN-13", "CON-27")
+@pytest.mark.bug("STL-04")
+async def test_a_lock_that_outlives_its_dead_owner_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    """A child between fork and exec holds its parent's locks; the run must not stay active for that."""
+    project, root = tmp_path / "project", tmp_path / "data"
+    project.mkdir()
+    async with ScriptedModel([use("bash", {"command": "sleep 60"})]) as server:
+        environ = environment_for(server, root, tmp_path)
+        driver = Driver(project, "talk", environ)
+        run_id = await asyncio.to_thread(driver.line)
+        await asyncio.to_thread(driver.until, "tool.started")
+        log = root / "runs" / run_id / "events.jsonl"
+        keeper = (
+            "import fcntl, os, sys, time\n"
+            "fd = os.open(sys.argv[1], os.O_RDWR)\n"
+            "print('ready', flush=True)\n"
+            "fcntl.flock(fd, fcntl.LOCK_EX)\n"
+            "print('held', flush=True)\n"
+            "time.sleep(0.4)\n"
+        )
+        held = subprocess.Popen([sys.executable, "-c", keeper, str(log)], stdout=subprocess.PIPE, text=True)
+        assert held.stdout is not None
+        assert held.stdout.readline() == "ready\n"
+        driver.kill()
+        assert held.stdout.readline() == "held\n"
+        async with drawbar.open(root, environ=environ) as harness:
+            assert harness.recovery.interrupted_run_ids == [run_id]
+        held.communicate()

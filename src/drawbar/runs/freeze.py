@@ -51,6 +51,8 @@ def approval_mode(*modes: ApprovalMode | None, automatic: bool) -> ApprovalMode:
 
     ``--unattended`` turns every mode but ``read-only`` into ``never``.
     """
-    default: ApprovalMode = "ask"
-    mode = next((mode for mode in _STRICTNESS if mode in modes), default)
-    return "never" if automatic and mode != "read-only" else mode
+    strictest: ApprovalMode = "ask"
+    for mode in reversed(_STRICTNESS):
+        if mode in modes:
+            strictest = mode
+    return "never" if automatic and strictest != "read-only" else strictest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from drawbar.contracts.methods import Recovery
 from drawbar.runs.settlement import Settlement, interrupted
 from drawbar.stores.event_log import EventLog
 from drawbar.stores.event_reader import read_events
-from drawbar.stores.owner import Owner, current_owner
+from drawbar.stores.owner import Owner, current_owner, process_alive
 from drawbar.stores.runs import RunStore
 
 __all__ = ["recover"]
@@ -23,6 +24,8 @@ UNKNOWN_OUTCOME = (
     "The harness stopped while this call was running, so its outcome is unknown. It was not run again: "
     "look at what it changed before you repeat it."
 )
+LOCK_WAIT_S = 1.0
+LOCK_POLL_S = 0.01
 NEVER_RAN = "The harness stopped before this call was carried out. It did not run."
 
 
@@ -44,7 +47,7 @@ def recover(store: RunStore, clock: Clock) -> Recovery:
 
 
 def _recover_one(store: RunStore, run_id: str, clock: Clock) -> bool:
-    if store.owner_alive(run_id):
+    if not _left(store, run_id):
         return False
     loss = _loss(store.owner(run_id))
     log = store.take_over(run_id)
@@ -57,6 +60,21 @@ def _recover_one(store: RunStore, run_id: str, clock: Clock) -> bool:
         return store.load(run_id).status == "interrupted"
     finally:
         log.close()
+
+
+def _left(store: RunStore, run_id: str) -> bool:
+    """Whether nobody owns the run any more.
+
+    A child that was just being started holds a copy of its dead parent's locks until it runs its own program,
+    so a lock whose owner is provably dead is given a moment to go.
+    """
+    owner = store.owner(run_id)
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while store.owner_alive(run_id):
+        if owner is None or process_alive(owner) or time.monotonic() >= deadline:
+            return False
+        time.sleep(LOCK_POLL_S)
+    return True
 
 
 def _loss(owner: Owner | None) -> Settlement:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +124,7 @@ def scenario(project: Project) -> Scenario:
 
 
 @asynccontextmanager
-async def scripted_account(project: Project) -> AsyncIterator[Account]:
+async def scripted_account(project: Project) -> AsyncGenerator[Account]:
     """Serve the scripted model on 127.0.0.1 and give the account that reaches it."""
     from drawbar.testing.scripted_model import ScriptedModel
 
