@@ -106,6 +106,4 @@ def children() -> list[int]:
 
 def litter(root: Path) -> set[str]:
     """Every name below ``root`` outside of ``.git``."""
-    return {
-        str(path.relative_to(root)) for path in root.rglob("*") if path.relative_to(root).parts[0] != ".git"
-    }
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.relative_to(root).parts[0] != ".git"}

@@ -103,7 +103,13 @@ async def test_privileges_are_gone(box: Box, scope: Scope) -> None:
 
 @pytest.mark.clause("BND-10")
 async def test_kernel_settings_are_read_only(box: Box, scope: Scope) -> None:
-    for path in ("kernel/core_pattern", "vm/overcommit_memory", "kernel/hostname", "fs/file-max", "net/ipv4/ip_forward"):
+    for path in (
+        "kernel/core_pattern",
+        "vm/overcommit_memory",
+        "kernel/hostname",
+        "fs/file-max",
+        "net/ipv4/ip_forward",
+    ):
         before = Path("/proc/sys", path).read_text()
         result = await box.sh(f"echo 1 >/proc/sys/{path}", scope=scope)
         assert result.exit_code != 0
@@ -175,7 +181,7 @@ async def test_no_write_reaches_outside(box: Box, scope: Scope, far: Path, outsi
 
 
 @pytest.mark.clause("BND-9", "BND-10")
-@pytest.mark.parametrize("how", ["append", "create", "remove", "mode", "mode", "truncate", "by python"])
+@pytest.mark.parametrize("how", ["append", "create", "remove", "mode", "truncate", "by python"])
 async def test_a_refused_write_fails_visibly(box: Box, far: Path, how: str) -> None:
     result = await box.sh("set -e; " + WRITES[how].replace("{t}", str(far)))
     assert result.exit_code not in (0, None)
@@ -185,7 +191,19 @@ async def test_a_refused_write_fails_visibly(box: Box, far: Path, how: str) -> N
 
 @pytest.mark.clause("BND-9")
 async def test_system_folders_are_read_only(box: Box, scope: Scope) -> None:
-    for folder in ("/", "/etc", "/usr", "/usr/bin", "/var", "/var/lib", "/opt", "/boot", "/sys", "/dev/pts/../..", "/root"):
+    for folder in (
+        "/",
+        "/etc",
+        "/usr",
+        "/usr/bin",
+        "/var",
+        "/var/lib",
+        "/opt",
+        "/boot",
+        "/sys",
+        "/dev/pts/../..",
+        "/root",
+    ):
         if not os.path.isdir(folder):
             continue
         result = await box.sh(f"echo x >{folder}/drawbar-test-escape", scope=scope)
@@ -202,10 +220,18 @@ async def test_read_only_changes_nothing_in_the_workspace(box: Box) -> None:
     for command in (FIXTURES / "PLN-01" / "commands.txt").read_text().splitlines():
         result = await box.sh(command, scope="read-only")
         assert result.exit_code != 0, command
-    for command in ("rm -rf .git", "git commit -qm x --allow-empty", "mv src src2", "ln file.txt f2", "chmod 0 file.txt"):
+    for command in (
+        "rm -rf .git",
+        "git commit -qm x --allow-empty",
+        "mv src src2",
+        "ln file.txt f2",
+        "chmod 0 file.txt",
+    ):
         assert (await box.sh(command, scope="read-only")).exit_code != 0, command
     assert _state(box.root) == before
-    shown = await box.text("cat file.txt; git log --oneline; git status --short; ls; grep -r print src", scope="read-only")
+    shown = await box.text(
+        "cat file.txt; git log --oneline; git status --short; ls; grep -r print src", scope="read-only"
+    )
     assert "aaa" in shown
     assert "Begin" in shown
     assert _state(box.root) == before, "reading leaves no trace either"
@@ -300,16 +326,24 @@ async def test_devices_of_the_machine_are_out_of_reach(box: Box) -> None:
 
 @pytest.mark.clause("BND-10")
 async def test_nothing_can_be_unmounted(box: Box) -> None:
-    for path in ("/", "/tmp", str(box.root), f"{box.root}/.git/hooks", "/proc/sys", "/home"):
+    for path in (
+        "/",
+        "/tmp",
+        f"/tmp/{box.root.parts[2]}",
+        str(box.root),
+        f"{box.root}/.git/hooks",
+        "/proc/sys",
+        "/home",
+    ):
         assert (await attempt(box, "unmount", path)).startswith("refused"), path
 
 
 @pytest.mark.clause("BND-10")
 async def test_the_environment_is_a_list_without_secrets(make: BoxMaker, box: Box, scope: Scope) -> None:
     environ = {
-        **{name: f"secret-{name}" for name in ("ANTHROPIC_API_KEY", "GH_TOKEN", "AWS_SECRET_ACCESS_KEY", "MY_PASSWORD")},
-        **{name: "/x" for name in ("SSH_AUTH_SOCK", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS", "LD_PRELOAD", "BASH_ENV")},
-        **{name: "/x" for name in ("ENV", "PYTHONSTARTUP", "NODE_OPTIONS", "GIT_DIR", "GIT_SSH_COMMAND", "PROMPT_COMMAND")},
+        **dict.fromkeys(("ANTHROPIC_API_KEY", "GH_TOKEN", "AWS_SECRET_ACCESS_KEY", "MY_PASSWORD"), "secret"),
+        **dict.fromkeys(("SSH_AUTH_SOCK", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS", "LD_PRELOAD", "BASH_ENV"), "/x"),
+        **dict.fromkeys(("ENV", "PYTHONSTARTUP", "NODE_OPTIONS", "GIT_DIR", "GIT_SSH_COMMAND"), "/x"),
         "PYTHONPATH": "http://user:secret-url@host/",
         "PATH": f".::relative:{os.environ['PATH']}",
         "HOME": os.environ["HOME"],
@@ -346,10 +380,10 @@ async def test_a_symlink_in_the_place_of_a_mount_point_refuses_the_call(make: Bo
 
     await box.text("true")
     private = next(path for path in box.private.iterdir() if path.name.startswith("tmp-"))
-    anchor = private / box.root.parts[2]
+    anchor = private / "0" / box.root.parts[2]
     anchor.rmdir()
     anchor.symlink_to(far)
-    with pytest.raises(SandboxUnavailable, match="no folder any more"):
+    with pytest.raises(SandboxUnavailable, match="was replaced"):
         await make(box.root).sh("true")
 
 
@@ -362,9 +396,10 @@ async def test_no_litter(box: Box) -> None:
         await box.sh("kill -SEGV $$", scope=scope)
     await box.sh("sleep 60", limit_s=0.2)
     assert litter(box.root) == before
-    assert subprocess.run(
-        ["git", "status", "--short", "--ignored"], cwd=box.root, capture_output=True, check=True
-    ).stdout == b""
+    assert (
+        subprocess.run(["git", "status", "--short", "--ignored"], cwd=box.root, capture_output=True, check=True).stdout
+        == b""
+    )
 
 
 def _state(root: Path) -> dict[str, tuple[int, int, int, int]]:

@@ -210,7 +210,9 @@ async def test_nothing_can_be_planted_in_submodules(make: BoxMaker, submodule: P
 
 @pytest.mark.clause("BND-11")
 async def test_hooks_in_the_tree_are_hooks_too(make: BoxMaker, git_repo: Callable[..., Path]) -> None:
-    for number, (path, protected) in enumerate(((".husky/_", ".husky"), ("tools/hooks", "tools/hooks"), (".hooks", ".hooks"))):
+    for number, (path, protected) in enumerate(
+        ((".husky/_", ".husky"), ("tools/hooks", "tools/hooks"), (".hooks", ".hooks"))
+    ):
         root = git_repo({f"{path}/pre-commit": "true\n", "tools/other.txt": "o\n"}, name=f"hooked{number}")
         git(root, "config", "core.hooksPath", path)
         box = make(root)
@@ -240,7 +242,9 @@ async def test_other_worktrees_are_closed_and_inner_ones_usable(make: BoxMaker, 
 
 
 @pytest.mark.clause("BND-11")
-async def test_what_is_missing_is_made_ahead_and_never_in_the_workspace(make: BoxMaker, git_repo: Callable[..., Path]) -> None:
+async def test_what_is_missing_is_made_ahead_and_never_in_the_workspace(
+    make: BoxMaker, git_repo: Callable[..., Path]
+) -> None:
     root = git_repo()
     import shutil
 
@@ -251,8 +255,6 @@ async def test_what_is_missing_is_made_ahead_and_never_in_the_workspace(make: Bo
     assert (await box.sh("echo x >.git/info/attributes")).exit_code != 0
     assert git(root, "status", "--short") == ""
     assert list((root / ".git" / "hooks").iterdir()) == []
-
-
 
 
 @pytest.mark.clause("BND-11")
@@ -297,7 +299,9 @@ async def test_a_forged_common_folder_is_not_bound(git_repo: Callable[..., Path]
 
 @pytest.mark.clause("BND-11")
 @pytest.mark.parametrize("linked", ["hooks", "config", "info"])
-async def test_a_linked_guard_closes_the_git_folder(make: BoxMaker, git_repo: Callable[..., Path], tmp_path: Path, linked: str) -> None:
+async def test_a_linked_guard_closes_the_git_folder(
+    make: BoxMaker, git_repo: Callable[..., Path], tmp_path: Path, linked: str
+) -> None:
     root = git_repo()
     (root / ".git" / linked).rename(tmp_path / linked)
     (root / ".git" / linked).symlink_to(tmp_path / linked)

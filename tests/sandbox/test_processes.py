@@ -143,7 +143,7 @@ ESCAPES = {
     "ignores TERM": "trap '' TERM INT HUP; (sleep {tag}; sleep {tag}) & ",
     "stopped": "sleep {tag} & kill -STOP $!",
     "daemon": (
-        "python3 -c \"import os,sys\nif os.fork(): sys.exit()\nos.setsid()\nif os.fork(): sys.exit()\n"
+        'python3 -c "import os,sys\nif os.fork(): sys.exit()\nos.setsid()\nif os.fork(): sys.exit()\n'
         "os.execvp('sleep',['sleep','{tag}'])\""
     ),
 }
@@ -417,9 +417,7 @@ def test_a_killed_harness_leaves_no_process(
 @pytest.mark.clause("QLT-12")
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(code=st.integers(0, 255), out=st.binary(max_size=3000), background=st.booleans(), own=st.booleans())
-async def test_one_result_whatever_a_child_writes(
-    box: Box, code: int, out: bytes, background: bool, own: bool
-) -> None:
+async def test_one_result_whatever_a_child_writes(box: Box, code: int, out: bytes, background: bool, own: bool) -> None:
     (box.root / "bytes").write_bytes(out)
     script = "cat bytes\n" + ("sleep 100 &\n" if background else "") + f"exit {code}\n"
     result: CommandResult = await box.sh(("setsid -w bash -c '" + script + "'") if own else script)

@@ -157,10 +157,9 @@ def _mount_options(mounts: Iterable[Mount]) -> list[str]:
                 options += ["--bind", source, path]
             case "hidden-file":
                 options += ["--ro-bind", "/dev/null", path]
-            case "hidden-folder" | "guard":
+            case "hidden-folder":
                 # Closed rather than empty, so that a command hears "denied" and not "missing".
-                mode = "0755" if mount.open or mount.kind == "guard" else "0000"
-                options += ["--perms", mode, "--tmpfs", path]
+                options += ["--perms", "0755" if mount.open else "0000", "--tmpfs", path]
                 sealed += ["--remount-ro", path]
             case "fresh":
                 options += ["--perms", _PERMISSIONS.get(mount.path, _SHARED_MODE), "--tmpfs", path]
@@ -179,12 +178,16 @@ def _make_private(table: MountTable) -> None:
 
 
 def _make_anchor(anchor: Anchor) -> None:
-    path = anchor.folder / anchor.name
+    entry = anchor.folder / anchor.name
+    whole = not anchor.path.exists() or anchor.path.is_dir()
     try:
-        path.mkdir(mode=0o755)
+        if whole:
+            entry.mkdir(mode=0o755)
+        else:
+            entry.touch(mode=0o644, exist_ok=False)
     except FileExistsError:
-        if path.is_symlink() or not path.is_dir():
-            raise PrivateFolderTampered(f"{path} is no folder any more") from None
+        if entry.is_symlink() or entry.is_dir() != whole:
+            raise PrivateFolderTampered(f"{entry} was replaced") from None
 
 
 def _devices() -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -17,14 +17,14 @@ from drawbar.contracts.boundary import SandboxPlan
 
 __all__ = ["Anchor", "Mount", "MountTable", "mount_table", "unconfined_table"]
 
-Kind = Literal["read-only", "writable", "hidden-folder", "hidden-file", "fresh", "private", "guard"]
+Kind = Literal["read-only", "writable", "hidden-folder", "hidden-file", "fresh", "private"]
 
 TMP: Final = Path("/tmp")
 VAR_TMP: Final = Path("/var/tmp")
 SHM: Final = Path("/dev/shm")
 RUN: Final = Path("/run")
 
-_EMPTY: Final = frozenset[Kind]({"hidden-folder", "hidden-file", "fresh", "private", "guard"})
+_EMPTY: Final = frozenset[Kind]({"hidden-folder", "hidden-file", "fresh", "private"})
 """Below these, nothing of the machine's own files shows."""
 
 
@@ -33,9 +33,8 @@ class Mount:
     """One mount at ``path``, an absolute canonical path, from the same path of the machine or from ``source``.
 
     ``read-only`` and ``writable`` show the machine's files; ``hidden-folder`` and ``hidden-file`` show nothing;
-    ``fresh`` is writable and discarded; ``private`` is writable and kept for the session; ``guard`` is empty and
-    read-only, so that mount points below it can't be tampered with. ``open`` says that a hidden folder holds
-    mounts and so must let them be reached.
+    ``fresh`` is writable and discarded; ``private`` is writable and kept for the session. ``open`` says that a
+    hidden folder holds mounts and so must let them be reached.
     """
 
     path: Path
@@ -46,10 +45,11 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """An entry that must exist in a private folder before something can be mounted over it."""
+    """An entry that must exist in a private folder before something can be mounted over it at ``path``."""
 
     folder: Path
     name: str
+    path: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,31 +146,51 @@ def _opened(mounts: Iterable[Mount]) -> list[Mount]:
 def _with_private(mounts: list[Mount], folder: Path, cache: Path | None) -> MountTable:
     """Bind the session's own folders in place of discarded ones.
 
-    A command may have left anything in them, a symlink in the place of a mount point above all. So only a name
-    directly inside is ever mounted over, one that the harness made: an empty read-only guard, below which mount
-    points are made anew. While a command runs that name is a mount in its view and can't be renamed; and each
-    set of names has a folder of its own.
+    A command may have left anything in them, a symlink in the place of a mount point above all. So each folder on
+    the way from a private folder to a mount below it is a private mount of its own, over an entry that the harness
+    made: while a command runs, those names are mounts in its view and can't be renamed or replaced. Each set of
+    such names has folders of its own, so that no command runs without them.
     """
     names = {TMP: "tmp", VAR_TMP: "var-tmp"}
     if cache is not None:
         names[cache] = "cache"
-    sources: dict[Path, Path] = {}
+    places = {mount.path for mount in mounts if mount.path in names}
+    held = _held(mounts, places)
+    bound: dict[Path, Mount] = {mount.path: mount for mount in mounts}
     anchors: list[Anchor] = []
-    guards: list[Mount] = []
-    for place, name in names.items():
-        first = sorted({place / mount.path.relative_to(place).parts[0] for mount in _below(mounts, place)})
-        source = folder / (f"{name}-{_digest(first)}" if first else name)
-        sources[place] = source
-        anchors += [Anchor(source, path.name) for path in first]
-        present = {mount.path for mount in mounts}
-        guards += [Mount(path, "guard") for path in first if path not in present]
-    bound = [Mount(m.path, "private", sources[m.path]) if m.path in sources else m for m in mounts]
-    ordered = sorted((*bound, *guards), key=lambda mount: mount.path.parts)
-    return MountTable(mounts=tuple(_opened(ordered)), private=tuple(sources.values()), anchors=tuple(anchors))
+    for place in sorted(places):
+        inside = sorted(path for path, top in held.items() if top == place)
+        base = folder / (f"{names[place]}-{_digest(inside)}" if inside else names[place])
+        bound[place] = Mount(place, "private", base / "0")
+        for path in inside:
+            for above in (*_between(place, path), path):
+                parent = bound[above.parent].source
+                assert parent is not None
+                anchors.append(Anchor(parent, above.name, above))
+                if above not in bound:
+                    bound[above] = Mount(above, "private", base / _digest([above]))
+    ordered = sorted(bound.values(), key=lambda mount: mount.path.parts)
+    sources = tuple(mount.source for mount in ordered if mount.kind == "private" and mount.source is not None)
+    return MountTable(tuple(_opened(ordered)), sources, tuple(dict.fromkeys(anchors)))
 
 
-def _below(mounts: Iterable[Mount], place: Path) -> list[Mount]:
-    return [mount for mount in mounts if mount.path != place and mount.path.is_relative_to(place)]
+def _held(mounts: Iterable[Mount], places: Container[Path]) -> dict[Path, Path]:
+    """The mounts whose nearest mount above is a private place, and that place; mounts come parents first."""
+    found: dict[Path, Path] = {}
+    above: list[Path] = []
+    for mount in mounts:
+        while above and not mount.path.is_relative_to(above[-1]):
+            above.pop()
+        if above and above[-1] in places:
+            found[mount.path] = above[-1]
+        above.append(mount.path)
+    return found
+
+
+def _between(top: Path, path: Path) -> list[Path]:
+    """The folders strictly between ``top`` and ``path``, from the top down."""
+    names = path.relative_to(top).parts[:-1]
+    return [top.joinpath(*names[: depth + 1]) for depth in range(len(names))]
 
 
 def _digest(paths: Iterable[Path]) -> str:
