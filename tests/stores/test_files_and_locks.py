@@ -65,7 +65,6 @@ def test_a_link_in_the_files_place_is_replaced_not_followed(tmp_path: Path) -> N
 
 @pytest.mark.clause("CON-28")
 @pytest.mark.bug("SES-24")
-@pytest.mark.slow
 def test_eight_processes_lose_no_update_and_no_reader_sees_a_part(tmp_path: Path) -> None:
     path = tmp_path / "shared.json"
     write_atomic(path, b"{}")

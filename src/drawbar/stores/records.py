@@ -134,9 +134,10 @@ def changes_of_end(end: LogEnd) -> dict[str, Any]:
 def head_of(raw: Mapping[str, Any]) -> LogHead | None:
     """Where the record says that the log ended."""
     try:
-        return convert(raw.get("log_head"), LogHead, what="log_head")
+        head = convert(raw.get("log_head"), LogHead, what="log_head")
     except InvalidInput:
         return None
+    return head if head.seq >= 0 else None
 
 
 def patched(raw: Mapping[str, Any], changes: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:

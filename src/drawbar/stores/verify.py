@@ -45,7 +45,7 @@ def verify_run(folder: Path) -> Verification:
         raise NotFound(f"{folder} holds no run", path=str(folder))
     record = read_raw_record(folder) or {}
     head = head_of(record)
-    walk = _walk(folder, log, str(record.get("id") or _named_in(log) or folder.name))
+    walk = _walk(folder, log, str(record.get("id") or _named_in(log) or folder.name), head)
     settled = head is not None or record.get("status") in SETTLED
     bad = _classify(walk, head) or _against_head(walk, head)
     if bad is None and settled and not walk.state.sealed:
@@ -56,39 +56,46 @@ def verify_run(folder: Path) -> Verification:
 
 @dataclass(slots=True)
 class _Walk:
-    """What one pass saw: ``expected`` lines are sound; ``bad`` and the numbers ``later`` follow them."""
+    """What one pass saw: ``expected`` lines are sound, then comes a ``bad`` one, which says to be line ``found``.
+
+    ``after`` is the number of the readable line after it, ``reappears`` whether the expected one comes later,
+    ``at_head`` the chain where the record says that the log ended.
+    """
 
     events: int = 0
     expected: int = 0
     torn: bool = False
-    chains: list[bytes] = field(default_factory=list[bytes])
+    at_head: str | None = None
     state: LogState = field(default_factory=LogState)
     bad: bool = False
     found: int | None = None
-    later: list[int] = field(default_factory=list[int])
+    after: int | None = None
+    reappears: bool = False
 
 
-def _walk(folder: Path, log: Path, run_id: str) -> _Walk:
+def _walk(folder: Path, log: Path, run_id: str, head: LogHead | None) -> _Walk:
     walk = _Walk()
     previous = run_id.encode()
     for line in raw_lines(log) if log.exists() else ():
         if not line.whole:
             walk.torn = True
             break
-        event = parse_line(line, walk.expected)
+        event = parse_line(line, -1 if walk.bad else walk.expected)
         seq = event.seq if isinstance(event, Event) else None
         if isinstance(event, Event):
             walk.events += 1
             walk.state = follow(walk.state, event)
         if walk.bad:
-            walk.later += [seq] if seq is not None else []
+            walk.after = seq if walk.after is None else walk.after
+            walk.reappears |= seq == walk.expected
             continue
         link = _link(line, previous)
         if link is None or seq != walk.expected or not (isinstance(event, Event) and payload_is_sound(event, folder)):
             walk.bad, walk.found = True, seq
             continue
         previous = link
-        walk.chains.append(link)
+        if head is not None and seq == head.seq:
+            walk.at_head = link.decode()
         walk.expected += 1
     return walk
 
@@ -123,9 +130,9 @@ def _classify(walk: _Walk, head: LogHead | None) -> FirstBad | None:
     found, expected = walk.found, walk.expected
     if found is None or found == expected:
         return _at(expected, "altered")
-    if expected in walk.later:
+    if walk.reappears:
         return _at(expected, "reordered")
-    renumbered = walk.later[:1] == [expected + 1] or (head is not None and found > head.seq)
+    renumbered = walk.after == expected + 1 or (head is not None and found > head.seq)
     if renumbered:
         return _at(expected, "altered")
     return _at(expected, "dropped" if found > expected else "reordered")
@@ -137,7 +144,7 @@ def _against_head(walk: _Walk, head: LogHead | None) -> FirstBad | None:
         return None
     if walk.expected <= head.seq:
         return _at(walk.expected, "cut")
-    if walk.chains[head.seq].decode() != head.chain:
+    if walk.at_head != head.chain:
         return _at(head.seq, "altered")
     return _at(head.seq + 1, "altered") if walk.expected > head.seq + 1 else None
 
