@@ -336,3 +336,23 @@ def test_the_demo_does_real_work_and_is_recorded(place: Place, tmp_path: Path) -
     for line in text.splitlines():
         if line.startswith("  drawbar "):
             assert place.drawbar(*line.split()[1:]).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.clause("QLT-6", "CLI-1")
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can only be mounted as root")
+def test_a_disk_that_fills_up_is_no_success(place: Place) -> None:
+    place.home.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place.home], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        place.play(Scenario(turns=[use("bash", {"command": "seq 2000"})], at_end="repeat"))
+        done = place.drawbar("run", "count", "--unattended")
+        text = done.stdout.decode()
+        assert done.returncode == 1, text
+        # Whether the last line still fits is the disk's affair; what happened is said either way.
+        assert "no end recorded" in text or "failed (storage_failed)" in text
+        assert "No space left" in text
+    finally:
+        subprocess.run(["umount", "-l", place.home], check=True)

@@ -170,6 +170,16 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.parametrize(("redirect", "code"), [(">&-", 0), ("2>&-", 0), ("</dev/null >/dev/full", 1), ("<&-", 0)])
+def test_closed_and_full_streams_make_no_trace(redirect: str, code: int) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{' '.join(DRAWBAR)} schema tool.started {redirect}"], capture_output=True, timeout=60
+    )
+    assert done.returncode == code
+    assert b"Traceback" not in done.stderr
+    assert (b"No space left" in done.stderr) is (code == 1)
+
+
 @pytest.mark.clause("CLI-5")
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-8"])
 def test_any_encoding_can_be_written_to(encoding: str) -> None:

@@ -107,6 +107,7 @@ async def _carry(harness: Harness, request: RunInput, watch: Watch, stops: Stops
     from drawbar.contracts.errors import DrawbarError
 
     started = await harness.sessions.run(request, ask_handler=watch.asker())
+    live = harness.runs.live.get(started.run_id)
 
     async def stop() -> None:
         try:
@@ -115,5 +116,5 @@ async def _carry(harness: Harness, request: RunInput, watch: Watch, stops: Stops
             watch.say(error.message)
 
     stops.arm(stop)
-    account = await watch.follow(harness.runs, started.run_id)
+    account = await watch.follow(harness.runs, started.run_id, fault=lambda: live.fault if live is not None else None)
     return Outcome(account.exit_code, started.run_id)

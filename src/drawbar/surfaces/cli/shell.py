@@ -122,8 +122,7 @@ def root(ctx: click.Context) -> None:
 
 def run_command(argv: Sequence[str]) -> int:
     """Parse and carry out one command line; every error becomes a message and CLI-1's exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    _prepare_streams()
     try:
         answer: Any = root.main(args=list(argv), prog_name="drawbar", standalone_mode=False)
         sys.stdout.flush()
@@ -142,6 +141,16 @@ def run_command(argv: Sequence[str]) -> int:
     return answer if isinstance(answer, int) else 0
 
 
+def _prepare_streams() -> None:
+    """A stream that was closed swallows what is written; one of a small encoding writes codes."""
+    for name in ("stdout", "stderr"):
+        stream: Any = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # lives as long as the process
+        else:
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _failed(argv: Sequence[str], error: Exception) -> int:
     from drawbar.contracts.errors import DrawbarError
 
@@ -150,6 +159,8 @@ def _failed(argv: Sequence[str], error: Exception) -> int:
         return _complain(argv, error.code, error.message, status, facts=error.facts)
     if os.environ.get("DRAWBAR_DEBUG"):
         raise error
+    if isinstance(error, OSError):
+        return _complain(argv, "storage_failed", str(error), 1)
     where = f"{type(error).__name__}: {error}"
     return _complain(argv, "internal_error", f"{where}\nThis is a defect in drawbar; DRAWBAR_DEBUG=1 shows where.", 1)
 

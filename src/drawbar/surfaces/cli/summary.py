@@ -14,7 +14,7 @@ from drawbar.contracts.events.lifecycle import Completed, Failed, SandboxChanged
 from drawbar.contracts.events.message import MessageCompleted
 from drawbar.contracts.events.tool import FileChanged, ToolCompleted, ToolRefused, ToolStarted
 from drawbar.contracts.events.usage import Usage, UsageUpdated
-from drawbar.contracts.status import EXIT_CODES
+from drawbar.contracts.status import EXIT_CODES, SETTLED
 from drawbar.surfaces.cli.output import Look
 from drawbar.surfaces.cli.text import clip, counted, duration, first_line, label, size, visible
 
@@ -32,13 +32,17 @@ CHECKS_SHOWN = 6
 
 @dataclass(slots=True)
 class Account:
-    """The tally of one run; feed it every event in order."""
+    """The tally of one run; feed it every event in order.
+
+    ``fault`` is what kept the run's end from being recorded, where the owner knows it (QLT-6).
+    """
 
     run_id: str = ""
     model: str | None = None
     status: str = ""
     code: str | None = None
     reason: str = ""
+    fault: str | None = None
     reply: str = ""
     files: dict[str, str] = field(default_factory=dict[str, str])
     checks: dict[str, tuple[Check, bool | None]] = field(default_factory=dict[str, "tuple[Check, bool | None]"])
@@ -127,6 +131,8 @@ class Account:
     @property
     def exit_code(self) -> int:
         """CLI-1's: 0 completed, 1 failed, 3 when an ask found nobody, 130 interrupted."""
+        if self.fault is not None:
+            return 1
         if self.status == "completed" and self.unanswered:
             return 3
         return EXIT_CODES.get(self.status, 1)
@@ -138,7 +144,10 @@ class Account:
         words = {"completed": (glyphs.ok, "green"), "failed": (glyphs.bad, "red")}
         sign, colour = words.get(self.status, (glyphs.warn, "yellow"))
         why = "" if self.status == "completed" or not self.code else f" ({label(self.code)})"
-        lines = [look.paint(f"{sign} {label(self.status) or 'no end recorded'}{why}{took}", colour, "bold")]
+        end = label(self.status) if self.status in SETTLED else "no end recorded"
+        lines = [look.paint(f"{sign} {end}{why}{took}", colour, "bold")]
+        if self.fault is not None:
+            lines += [look.paint(f"  {line}", "red") for line in visible(self.fault).splitlines()]
         if self.reason and self.status != "completed":
             lines += [f"  {line}" for line in visible(self.reason).splitlines()]
         if self.unanswered:

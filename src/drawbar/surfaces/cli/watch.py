@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Literal, Protocol
 
 from drawbar.contracts.codec import decoder
@@ -85,15 +85,35 @@ class Watch:
         self._asker = Asker(screen, TypedLines(fd), home=self._home, ordered=not beside)
         return self._asker
 
-    async def follow(self, runs: Follows, run_id: str, from_seq: int = 0) -> Account:
+    async def follow(
+        self, runs: Follows, run_id: str, from_seq: int = 0, *, fault: Callable[[], str | None] = lambda: None
+    ) -> Account:
         """Show the run from ``from_seq`` to its end.
+
+        Args:
+            runs: where to follow.
+            run_id: whole.
+            from_seq: the first event wanted.
+            fault: asked at the end for what kept it from being recorded.
 
         Raises:
             ReaderGone: nobody reads any more.
         """
         if self._form == "people":
-            return await self._for_people(runs, run_id, from_seq)
-        return await self._for_programs(runs, run_id, from_seq)
+            account = await self._for_people(runs, run_id, from_seq)
+            account.fault = fault()
+            self._screen.line()
+            for line in account.lines(self._screen.look):
+                self._screen.line(line)
+            return account
+        account = await self._for_programs(runs, run_id, from_seq)
+        account.fault = fault()
+        if self._form == "quiet" and account.reply:
+            self._out.text(visible(account.reply).rstrip("\n") + "\n")
+        if account.exit_code == 1 or (self._form == "quiet" and account.status != "completed"):
+            for line in account.lines(self._aside.look)[:2]:
+                self._aside.line(line)
+        return account
 
     async def _for_people(self, runs: Follows, run_id: str, from_seq: int) -> Account:
         display = Display(self._screen, asks_here=self._asker is not None)
@@ -111,9 +131,6 @@ class Watch:
             ticking.cancel()
             await asyncio.gather(ticking, return_exceptions=True)
             display.finish()
-        self._screen.line()
-        for line in display.account.lines(self._screen.look):
-            self._screen.line(line)
         return display.account
 
     async def _for_programs(self, runs: Follows, run_id: str, from_seq: int) -> Account:
@@ -125,12 +142,6 @@ class Watch:
                 event = _EVENT.decode(line)
                 account.add(event, payload_of(event))
             self._check()
-        if self._form == "quiet":
-            if account.reply:
-                self._out.text(visible(account.reply).rstrip("\n") + "\n")
-            if account.status != "completed":
-                for text in account.lines(self._aside.look)[:2]:
-                    self._aside.line(text)
         return account
 
     async def _tick(self, display: Display) -> None:
