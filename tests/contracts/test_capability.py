@@ -15,7 +15,7 @@ sets = st.builds(
     tools=names,
     plugins=names,
     scopes=st.lists(st.sampled_from(SCOPES), max_size=3).map(tuple),
-    network=st.lists(st.sampled_from(["pypi.org", "example.com"]), max_size=2).map(tuple),
+    network=st.lists(st.sampled_from(["packages.example", "docs.example"]), max_size=2).map(tuple),
     connectors=names,
     subagents=st.builds(SubagentRights, depth=st.integers(0, 3), max_children=st.integers(0, 50)),
     questions=st.booleans(),
@@ -70,7 +70,7 @@ def test_any_difference_changes_the_digest() -> None:
     others = [
         CapabilitySet(tools=("read", "bash"), scopes=("read-only",)),
         CapabilitySet(tools=("read",), scopes=("read-only", "workspace")),
-        CapabilitySet(tools=("read",), scopes=("read-only",), network=("pypi.org",)),
+        CapabilitySet(tools=("read",), scopes=("read-only",), network=("packages.example",)),
         CapabilitySet(tools=("read",), scopes=("read-only",), questions=True),
         CapabilitySet(tools=("read",), scopes=("read-only",), subagents=SubagentRights(depth=1)),
     ]
