@@ -121,7 +121,7 @@ def _within(path: str, folder: str) -> bool:
 
 
 def _join(folder: str, rest: str) -> str:
-    return os.path.normpath(f"{folder}/{rest}")
+    return "/" + f"{folder}/{rest}".strip("/").replace("//", "/")
 
 
 def _same(path: Path, other: Path) -> bool:

@@ -1,0 +1,299 @@
+"""What no command may read: the harness's own folders, homes, credential stores, ``deny_read`` (BND-16, BND-17)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from drawbar.contracts.capability import Scope
+from tests.sandbox.conftest import BoxMaker
+from tests.sandbox.kit import FIXTURES, Box, git
+
+SCOPES: tuple[Scope, ...] = ("workspace", "read-only")
+
+
+@pytest.fixture
+def far() -> Iterator[Path]:
+    """A folder that is not below /tmp or a home, where nothing is hidden by being private."""
+    if not os.access("/var/lib", os.W_OK):
+        pytest.skip("no folder outside /tmp and the home is writable for this user")
+    with tempfile.TemporaryDirectory(prefix="drawbar-test-", dir="/var/lib") as folder:
+        yield Path(folder)
+
+
+READS = [
+    "cat {p}",
+    "cat /proc/self/root{p}",
+    "cat /proc/1/root{p}",
+    "cd /; cat .{p}",
+    "ln -s {p} l; cat l; rm l",
+    "cp {p} c && cat c",
+    "dd if={p} 2>&1",
+    "tar cf - {p} | cat",
+    "python3 -c \"print(open('{p}').read())\"",
+    "grep -r '' $(dirname {p})",
+    "mv {p} stolen; cat stolen",
+    "mount --bind / /mnt; cat /mnt{p}",
+    "chmod -R 777 $(dirname {p}); cat {p}",
+    "umount -l $(dirname {p}); cat {p}",
+]
+
+
+@pytest.mark.clause("BND-16")
+@pytest.mark.parametrize("mode", ["workspace", "read-only", "off"])
+async def test_the_harness_folders_are_out_of_reach(
+    make: BoxMaker, git_repo: Callable[..., Path], far: Path, mode: str
+) -> None:
+    hidden = far / "data"
+    (hidden / "runs").mkdir(parents=True)
+    secret = hidden / "runs" / "events.jsonl"
+    secret.write_text("SECRET-EVENT\n")
+    socket_path = hidden / "1.sock"
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(socket_path))
+    server.listen()
+    box = make(git_repo(), hidden=(hidden,), sandbox="off" if mode == "off" else "on")
+    scope: Scope = "read-only" if mode == "read-only" else "workspace"
+    for command in READS:
+        result = await box.sh(command.replace("{p}", str(secret)), scope=scope)
+        assert "SECRET-EVENT" not in result.output, command
+    for command in (f"echo x >>{secret}", f"rm -rf {hidden}", f"mv {hidden} {hidden}2", f"touch {hidden}/new"):
+        assert (await box.sh(command, scope=scope)).exit_code != 0, command
+    connect = f"import socket; socket.socket(socket.AF_UNIX).connect('{socket_path}')"
+    assert (await box.run(("/usr/bin/python3", "-c", connect), scope=scope)).exit_code != 0
+    server.close()
+    assert secret.read_text() == "SECRET-EVENT\n"
+
+
+@pytest.mark.clause("BND-16")
+@pytest.mark.parametrize("mode", ["workspace", "read-only", "off"])
+async def test_pinned_files_stay_readable(make: BoxMaker, git_repo: Callable[..., Path], far: Path, mode: str) -> None:
+    hidden = far / "data"
+    skill = hidden / "variants" / "v1" / "skills" / "release"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("how to release\n")
+    (hidden / "secret").write_text("SECRET\n")
+    box = make(git_repo(), hidden=(hidden,), readable=(skill,), sandbox="off" if mode == "off" else "on")
+    scope: Scope = "read-only" if mode == "read-only" else "workspace"
+    assert await box.text(f"cat {skill}/SKILL.md; ls {skill}", scope=scope) == "how to release\nSKILL.md\n"
+    for command in (f"echo x >>{skill}/SKILL.md", f"touch {skill}/new", f"cat {hidden}/secret", f"touch {hidden}/x"):
+        assert (await box.sh(command, scope=scope)).exit_code != 0, command
+    assert await box.text(f"ls -A {hidden}", scope=scope) == "variants\n"
+
+
+@pytest.mark.clause("BND-16")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+async def test_a_hidden_folder_is_hidden_under_its_other_names(
+    make: BoxMaker, git_repo: Callable[..., Path], far: Path
+) -> None:
+    """A folder mounted a second time elsewhere shows the same files."""
+    (far / "real" / "data").mkdir(parents=True)
+    (far / "real" / "data" / "secret").write_text("SECRET\n")
+    (far / "again").mkdir()
+    subprocess.run(["mount", "--bind", far / "real", far / "again"], check=True)
+    try:
+        box = make(git_repo(), hidden=(far / "real" / "data",))
+        for name in ("real", "again"):
+            result = await box.sh(f"cat {far}/{name}/data/secret")
+            assert "SECRET" not in result.output, name
+            assert result.exit_code != 0
+    finally:
+        subprocess.run(["umount", far / "again"], check=True)
+
+
+@pytest.fixture
+def home(far: Path) -> Path:
+    """A home with private things, toolchains, and credentials in both."""
+    home = far / "person"
+    files = {
+        ".ssh/id_rsa": "PRIVATE",
+        ".aws/credentials": "PRIVATE",
+        ".bash_history": "PRIVATE",
+        "Documents/diary.txt": "PRIVATE",
+        ".netrc": "PRIVATE",
+        ".git-credentials": "PRIVATE",
+        ".config/git/credentials": "PRIVATE",
+        ".config/gh/hosts.yml": "PRIVATE",
+        ".cargo/credentials.toml": "PRIVATE",
+        ".cargo/credentials": "PRIVATE",
+        ".m2/settings.xml": "PRIVATE",
+        ".gem/credentials": "PRIVATE",
+        ".gradle/gradle.properties": "PRIVATE",
+        ".local/share/uv/credentials/x": "PRIVATE",
+        ".cargo/registry/src/lib.rs": "open",
+        ".rustup/settings.toml": "open",
+        ".nvm/nvm.sh": "open",
+        ".pyenv/version": "open",
+        ".local/bin/tool": "open",
+        ".gitconfig": "[user]\n\tname = open\n",
+        ".config/git/ignore": "open",
+        ".m2/repository/a.jar": "open",
+        "programs/venv/bin/python": "open",
+        "programs/venv/lib/x.py": "open",
+        "programs/venv/pyvenv.cfg": "open",
+        "mine/bin/run": "open",
+        "mine/notes.txt": "PRIVATE",
+    }
+    for name, text in files.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return home
+
+
+@pytest.mark.clause("BND-17")
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_homes_are_masked_but_for_a_list(
+    make: BoxMaker, git_repo: Callable[..., Path], home: Path, scope: Scope
+) -> None:
+    environ = {"HOME": str(home), "PATH": f"{home}/programs/venv/bin:{home}/mine/bin:{home}:/usr/bin:/bin"}
+    box = make(git_repo(), environ=environ)
+    shown = await box.sh(f"grep -rl PRIVATE {home}; grep -r PRIVATE ~; find {home} -type f", scope=scope)
+    assert "PRIVATE" not in shown.output
+    for path in sorted(home.rglob("*")):
+        if not path.is_file():
+            continue
+        text = path.read_text()
+        result = await box.sh(f"cat '{path}'", scope=scope)
+        if "PRIVATE" in text:
+            assert result.exit_code != 0, path
+            assert "PRIVATE" not in result.output, path
+        else:
+            assert result.output == text, path
+            assert (await box.sh(f"echo x >>'{path}'", scope=scope)).exit_code != 0
+    assert (await box.sh("touch ~/new", scope=scope)).exit_code != 0
+    assert not (home / "new").exists()
+
+
+@pytest.mark.clause("BND-17")
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_every_users_home_is_masked(
+    make: BoxMaker, git_repo: Callable[..., Path], tmp_path: Path, scope: Scope
+) -> None:
+    other = tmp_path / "own-home"
+    other.mkdir()
+    box = make(git_repo(), environ={"HOME": str(other), "PATH": os.environ["PATH"]})
+    for home in ("/root", "/home"):
+        if os.path.isdir(home):
+            assert (await box.sh(f"ls {home}", scope=scope)).exit_code != 0
+            assert (await box.sh(f"cat {home}/.bashrc {home}/*/.bashrc", scope=scope)).exit_code != 0
+
+
+@pytest.mark.clause("BND-17")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could read these at all")
+async def test_credential_stores_of_the_machine_are_masked(box: Box) -> None:
+    for path in ("/etc/shadow", "/etc/gshadow", "/etc/ssl/private", "/etc/sudoers"):
+        if os.path.exists(path):
+            assert (await box.sh(f"cat {path} || ls {path}/")).exit_code != 0, path
+
+
+@pytest.mark.clause("BND-17")
+async def test_a_store_named_by_a_variable_is_masked(make: BoxMaker, git_repo: Callable[..., Path], far: Path) -> None:
+    (far / "key.json").write_text("PRIVATE")
+    (far / "clusters").mkdir()
+    (far / "clusters" / "c").write_text("PRIVATE")
+    environ = dict(os.environ) | {
+        "GOOGLE_APPLICATION_CREDENTIALS": str(far / "key.json"),
+        "KUBECONFIG": f"{far}/clusters:/nonexistent",
+    }
+    box = make(git_repo(), environ=environ)
+    result = await box.sh(f"cat {far}/key.json {far}/clusters/c")
+    assert "PRIVATE" not in result.output
+
+
+@pytest.mark.bug("APR-08")
+@pytest.mark.clause("BND-17")
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_denied_files_are_closed_to_the_shell(
+    make: BoxMaker, git_repo: Callable[..., Path], scope: Scope
+) -> None:
+    root = git_repo({"README.md": "r\n"})
+    (root / ".env").write_text("KEY=PRIVATE\n")
+    (root / "app").mkdir()
+    (root / "app" / ".env").write_text("KEY=PRIVATE\n")
+    box = make(root, deny_read=(".env",))
+    for line in (FIXTURES / "APR-08" / "cases.jsonl").read_text().splitlines():
+        case = json.loads(line)
+        result = await box.sh(case["cmd"], scope=scope)
+        assert "PRIVATE" not in result.output, case
+        assert case["want"] == "deny"
+    more = (
+        "cat app/.env",
+        "cp .env c; cat c",
+        "mv app app2; cat app2/.env; mv app2 app",
+        "ln .env l; cat l",
+        "rm .env",
+    )
+    for command in more:
+        result = await box.sh(command, scope=scope)
+        assert "PRIVATE" not in result.output
+        assert result.exit_code != 0 or command.startswith("mv"), command
+    assert (root / ".env").read_text() == (root / "app" / ".env").read_text() == "KEY=PRIVATE\n"
+
+
+PATTERNS = [
+    ((".env",), {".env", "sub/.env"}),
+    (("*.pem",), {"a.pem", "sub/b.pem"}),
+    (("/a.pem",), {"a.pem"}),
+    (("secrets/",), {"secrets/one", "secrets/deep/two", "sub/secrets/three"}),
+    (("secrets/*",), {"secrets/one", "secrets/deep/two"}),
+    (("secrets/**",), {"secrets/one", "secrets/deep/two"}),
+    (("**/secrets/**",), {"secrets/one", "secrets/deep/two", "sub/secrets/three"}),
+    (("sub/*.pem",), {"sub/b.pem"}),
+    (("secrets/**/two",), {"secrets/deep/two"}),
+    (("*.pem", "!a.pem"), {"sub/b.pem"}),
+    (("sp ace",), {"sp ace"}),
+    (("[ab].pem",), {"a.pem", "sub/b.pem"}),
+]
+
+
+@pytest.mark.clause("BND-17")
+@pytest.mark.parametrize(("patterns", "closed"), PATTERNS, ids=repr)
+async def test_deny_patterns_are_those_of_gitignore(
+    make: BoxMaker, git_repo: Callable[..., Path], patterns: tuple[str, ...], closed: set[str]
+) -> None:
+    names = {".env", "a.pem", "c.txt", "sub/.env", "sub/b.pem", "sp ace"}
+    names |= {"secrets/one", "secrets/deep/two", "sub/secrets/three"}
+    root = git_repo(dict.fromkeys(names, "PRIVATE\n"))
+    box = make(root, deny_read=patterns)
+    result = await box.sh("find . -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 grep -l PRIVATE")
+    readable = {line.removeprefix("./") for line in result.output.splitlines() if line.startswith("./")}
+    assert readable == names - closed
+
+
+@pytest.mark.clause("BND-17")
+async def test_denied_paths_outside_the_root(make: BoxMaker, git_repo: Callable[..., Path], far: Path) -> None:
+    (far / "one.key").write_text("PRIVATE")
+    (far / "vault").mkdir()
+    (far / "vault" / "x").write_text("PRIVATE")
+    (far / "plain").write_text("open")
+    box = make(git_repo(), deny_read=(f"{far}/*.key", f"{far}/vault", f"{far}/missing"))
+    result = await box.sh(f"cat {far}/one.key {far}/vault/x {far}/plain")
+    assert "PRIVATE" not in result.output
+    assert "open" in result.output
+
+
+@pytest.mark.clause("BND-17")
+async def test_too_many_denied_paths_refuse_the_call(make: BoxMaker, git_repo: Callable[..., Path]) -> None:
+    from drawbar.contracts.errors import WorkspaceRefused
+
+    root = git_repo()
+    for number in range(201):
+        (root / f"{number}.pem").write_text("x")
+    with pytest.raises(WorkspaceRefused, match="deny_read closes 201 paths"):
+        await make(root, deny_read=("*.pem",)).sh("true")
+
+
+@pytest.mark.clause("BND-17")
+async def test_the_history_of_a_denied_file_is_unharmed(make: BoxMaker, git_repo: Callable[..., Path]) -> None:
+    root = git_repo({".env": "KEY=PRIVATE\n", "a.txt": "a\n"})
+    box = make(root, deny_read=(".env",))
+    await box.text("echo b >>a.txt; git add a.txt; git -c user.name=x -c user.email=x@x commit -qm Change")
+    assert git(root, "status", "--short") == ""
