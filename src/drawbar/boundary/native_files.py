@@ -140,6 +140,7 @@ def write_target(
     expected_sha256: str | None,
     create: bool = True,
     overwrite: bool = False,
+    sync: bool = True,
 ) -> WriteOutcome:
     """Write a whole file where the gate judged that it goes.
 
@@ -155,6 +156,7 @@ def write_target(
             is a conflict.
         create: whether the file may be new.
         overwrite: replace a plain file that is there whatever its version.
+        sync: bring the bytes to the disk before they take the name.
 
     Raises:
         StaleFile: with what is there now.
@@ -171,7 +173,9 @@ def write_target(
             os.close(root_fd)
         name = os.fsencode(target.name)
         with folder_for(target.parent_fd, [os.fsencode(part) for part in target.missing]) as folder_fd:
-            placed = place(folder_fd, name, data, expected=expected_sha256, create=create, overwrite=overwrite)
+            placed = place(
+                folder_fd, name, data, expected=expected_sha256, create=create, overwrite=overwrite, sync=sync
+            )
     except (Conflict, OSError, RootGone) as error:
         raise refusal_of(error, target, root) from error
     if not placed.changed:

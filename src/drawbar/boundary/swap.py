@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +24,8 @@ from drawbar.boundary.temporaries import UNFINISHED_MODE, temporary_name
 __all__ = ["Conflict", "Placed", "digest_of", "folder_for", "place", "still_there"]
 
 _CHUNK = 1 << 20
+_LOCK_WAIT_S = 2.0
+_LOCK_POLL_S = 0.002
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -132,6 +135,7 @@ def place(
     expected: str | None,
     create: bool = True,
     overwrite: bool = False,
+    sync: bool = True,
 ) -> Placed:
     """Put ``data`` at ``name``, if what is there now is what the caller expects.
 
@@ -142,6 +146,7 @@ def place(
         expected: SHA-256 of the version that the write is based on; None when it is based on none.
         create: whether the file may be new.
         overwrite: replace whatever plain file is there, ``expected`` or not.
+        sync: bring the bytes to the disk before they take the name, so that a power cut leaves old or new.
 
     An existing file keeps its permission bits, and its owner, group, user attributes and access list where the
     system lets them be set. A hard link is broken: other names keep the old bytes. Equal bytes write nothing.
@@ -159,7 +164,7 @@ def place(
             raise Conflict("exists" if expected is None else "changed")
         elif old.digest == after:
             return Placed(after, after)
-        with _temporary(folder_fd, data, after, old) as temporary:
+        with _temporary(folder_fd, data, after, old, sync=sync) as temporary, _one_at_a_time(folder_fd):
             if old is None:
                 _add(folder_fd, temporary, name)
             else:
@@ -194,7 +199,7 @@ class _Temporary:
 
 
 @contextlib.contextmanager
-def _temporary(folder_fd: int, data: bytes, after: str, old: _Old | None) -> Generator[_Temporary]:
+def _temporary(folder_fd: int, data: bytes, after: str, old: _Old | None, *, sync: bool) -> Generator[_Temporary]:
     """The new bytes, complete and synced, under a name of their own; that name is gone afterwards."""
     name = temporary_name(None if old is None else old.digest, after)
     fd = os.open(name, _NEW, 0o666, dir_fd=folder_fd)
@@ -212,7 +217,8 @@ def _temporary(folder_fd: int, data: bytes, after: str, old: _Old | None) -> Gen
                 _take_over(fd, old)
                 mode = stat.S_IMODE(old.found.st_mode) & 0o777
             os.fchmod(fd, mode)
-            os.fsync(fd)
+            if sync:
+                os.fsync(fd)
             yield mine
         finally:
             if _identity(folder_fd, name) == mine.identity:
@@ -242,6 +248,29 @@ def _take_over(fd: int, old: _Old) -> None:
                     os.setxattr(fd, attribute, os.getxattr(old.fd, attribute))
 
 
+@contextlib.contextmanager
+def _one_at_a_time(folder_fd: int) -> Generator[None]:
+    """Keep native writers of one folder apart, so that none sees another's exchange before it was checked.
+
+    Others don't know the lock, and a program in the sandbox may hold it for ever: after a while it is done
+    without, and the check of what came out still holds.
+    """
+    lock = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder_fd)
+    try:
+        until = time.monotonic() + _LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() >= until:
+                    break
+                time.sleep(_LOCK_POLL_S)
+        yield
+    finally:
+        os.close(lock)
+
+
 def _add(folder_fd: int, temporary: _Temporary, name: bytes) -> None:
     try:
         if rename_at(folder_fd, temporary.name, name, RENAME_NOREPLACE):
@@ -253,14 +282,15 @@ def _add(folder_fd: int, temporary: _Temporary, name: bytes) -> None:
 
 
 def _exchange(folder_fd: int, temporary: _Temporary, name: bytes, old: _Old) -> None:
+    # Looked at once more first: undoing an exchange is possible, not having made it is better.
+    if not _is_what_was_judged(folder_fd, name, old):
+        raise Conflict("gone" if _identity(folder_fd, name) is None else "changed")
     try:
         exchanged = rename_at(folder_fd, temporary.name, name, RENAME_EXCHANGE)
     except FileNotFoundError as error:
         raise Conflict("gone") from error
     if not exchanged:
-        # A file system without that flag: look once more, then replace.
-        if not _is_what_was_judged(folder_fd, name, old):
-            raise Conflict("changed")
+        # A file system without that flag has no more than the look just taken.
         os.rename(temporary.name, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
         return
     if _is_what_was_judged(folder_fd, temporary.name, old):

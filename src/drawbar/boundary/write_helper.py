@@ -13,17 +13,17 @@ from typing import Any
 
 
 def main() -> None:
-    """Read the jobs, do them in order, and report each."""
+    """Read the jobs, do them in order up to the first that fails, and report each."""
     # Appended, so that no module of the package can stand in for one of the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     header: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     results: list[dict[str, Any]] = []
     for job in header["jobs"]:
         data = sys.stdin.buffer.read(job["length"])
-        if len(data) != job["length"]:
-            results.append({"errno": 0, "error": "the new bytes did not arrive whole"})
+        whole = len(data) == job["length"]
+        results.append(_do(header, job, data) if whole else {"errno": 0, "error": "the new bytes did not arrive whole"})
+        if "after" not in results[-1]:
             break
-        results.append(_do(header, job, data))
     sys.stdout.write(json.dumps(results))
 
 
