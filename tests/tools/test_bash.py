@@ -6,11 +6,15 @@ import asyncio
 import os
 import resource
 import time
+from pathlib import Path
 
 import pytest
 from tests.tools.kit import SECRET, Workshop
 
+from drawbar.stores.artifacts import RunArtifacts
+from drawbar.stores.redaction import SecretRedactor
 from drawbar.tools.bash import plain_output
+from drawbar.tools.outputs import FullOutput
 
 
 @pytest.mark.clause("ENG-6")
@@ -83,6 +87,49 @@ async def test_the_kept_output_is_redacted_like_the_result(workshop: Workshop) -
     for path in bench.folder.rglob("*"):
         if path.is_file():
             assert SECRET.encode() not in path.read_bytes()
+
+
+@pytest.mark.clause("QLT-20", "RUN-10")
+async def test_a_stop_leaves_no_secret_and_no_half_output_behind(workshop: Workshop) -> None:
+    bench = workshop.bench()
+    command = f"seq 1 50000; echo key={SECRET}; seq 1 50000; sleep 60"
+    task = asyncio.create_task(bench.call("bash", command=command))
+    seen: list[Path] = []
+    for _ in range(100):
+        await asyncio.sleep(0.02)
+        seen = [path for path in bench.folder.rglob("*") if path.is_file()]
+        assert all(SECRET.encode() not in path.read_bytes() for path in seen)
+        if sum(path.stat().st_size for path in seen) > 600_000:
+            break
+    assert any(path.parent.name == "artifacts" for path in seen)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert list((bench.folder / "artifacts").iterdir()) == []
+
+
+@pytest.mark.clause("QLT-12")
+async def test_an_output_that_can_not_be_kept_costs_the_artifact_not_the_result(workshop: Workshop) -> None:
+    bench = workshop.bench()
+    (bench.folder / "artifacts").write_text("no folder")
+    result = await bench.call("bash", command="seq 1 200000")
+    assert (result.is_error, result.artifact) == (False, None)
+    assert "\n200000\n" in result.joined
+
+
+@pytest.mark.clause("QLT-12")
+def test_what_is_kept_of_an_output_has_a_cap(tmp_path: Path) -> None:
+    artifacts = RunArtifacts(tmp_path, lambda _event: None)
+    faults: list[Exception] = []
+    full = FullOutput(artifacts, "a/b.log", "c1", SecretRedactor([]), faults.append, cap_bytes=100_000)
+    for _ in range(30):
+        full.feed("é" * 5000)
+    kept = full.keep()
+    assert kept == "artifacts/a-b.log"
+    assert (tmp_path / kept).stat().st_size == 100_000
+    full.discard()
+    assert (tmp_path / kept).exists()
+    assert faults == []
 
 
 @pytest.mark.clause("BND-18", "QLT-12")

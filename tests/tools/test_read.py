@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.tools.kit import Workshop
 
-from drawbar.tools.files import excerpt
+from drawbar.tools.files import chunks_of, excerpt
 
 NUMBERED = "".join(f"line {number}\n" for number in range(1, 5001))
 
@@ -86,7 +86,7 @@ async def test_a_byte_order_mark_is_not_shown(workshop: Workshop) -> None:
         (b"PK\x03\x04" + b"\0" * 30, ["ZIP archive"]),
         (b"\x00\x01\x02" * 50, ["binary file", "150 bytes"]),
         (bytes(range(128, 256)) * 4, ["binary file"]),
-        ("\ufeffwide".encode("utf-16-le"), ["UTF-16 text", "iconv"]),
+        ("\ufeffwide".encode("utf-16-le") + b"x", ["UTF-16 text", "iconv"]),
         (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", ["PDF"]),
     ],
 )
@@ -108,6 +108,17 @@ async def test_text_that_is_named_like_an_image_or_not_quite_utf8_is_text(worksh
     text = await bench.text("read", path="latin.txt")
     assert text.startswith("caf\ufffd au lait\nplain\n")
     assert "no UTF-8" in text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+@pytest.mark.clause("QLT-10")
+async def test_wide_text_is_shown_and_edited_in_its_own_coding(workshop: Workshop, encoding: str) -> None:
+    data = "\ufeffone é\r\ntwo\r\n".encode(encoding)
+    bench = workshop.bench(files={"a.txt": data})
+    assert await bench.text("read", path="a.txt") == "one é\r\ntwo\r\n"
+    assert await bench.text("read", path="a.txt", offset=2) == "two\r\n"
+    await bench.call("edit", path="a.txt", edits=[{"oldText": "two", "newText": "2"}])
+    assert (bench.root / "a.txt").read_bytes() == "\ufeffone é\r\n2\r\n".encode(encoding)
 
 
 @pytest.mark.clause("ENG-6")
@@ -152,7 +163,7 @@ def test_an_excerpt_is_what_splitting_the_whole_file_gives(
         patch.setattr("drawbar.tools.files._CHUNK", 7)
         fd = os.open(path, os.O_RDONLY)
         try:
-            found = excerpt(fd, first, keep=keep)
+            found = excerpt(chunks_of(fd), first, keep=keep)
         finally:
             os.close(fd)
     split = data.split(b"\n")

@@ -164,6 +164,38 @@ def test_both_walk_the_same_tree(
         assert found[number] == found[number + 1], jobs[number]
 
 
+IGNORED: dict[str, tuple[dict[str, str], list[str]]] = {
+    "a repository inside is asked for its own rules alone": (
+        {".git/x": "", ".gitignore": "a.txt\n", "inner/.git/x": "", "inner/a.txt": "", "a.txt": "", "b.txt": ""},
+        ["b.txt", "inner", "inner/a.txt"],
+    ),
+    "without a repository .gitignore is only a file": ({".gitignore": "a.txt\n", "a.txt": ""}, ["a.txt"]),
+    "without a repository .ignore holds": ({".ignore": "a.txt\n", "a.txt": "", "b.txt": ""}, ["b.txt"]),
+    "a deeper rule wins": (
+        {".git/x": "", ".gitignore": "*.txt\n", "in/.gitignore": "!a.txt\n", "in/a.txt": "", "a.txt": ""},
+        ["in", "in/a.txt"],
+    ),
+    "info/exclude holds": ({".git/info/exclude": "a.txt\n", "a.txt": "", "b.txt": ""}, ["b.txt"]),
+    ".ignore comes before .gitignore": (
+        {".git/x": "", ".gitignore": "a.txt\n", ".ignore": "!a.txt\n", "a.txt": ""},
+        ["a.txt"],
+    ),
+    "a git file makes a repository too": ({".git": "gitdir: /nowhere\n", ".gitignore": "a.txt\n", "a.txt": ""}, []),
+}
+
+
+@pytest.mark.clause("ENG-6")
+@pytest.mark.parametrize("case", IGNORED)
+def test_what_is_left_out(tmp_path: Path, case: str) -> None:
+    files, wanted = IGNORED[case]
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    for programs in ([FD] if FD else [], []):
+        (found,) = answers(tmp_path, [{"kind": "find", "pattern": "[!.]*", "limit": 99, "programs": programs}])
+        assert [path.rstrip("/") for path in found["paths"]] == wanted
+
+
 @pytest.mark.clause("ENG-6")
 @pytest.mark.parametrize(
     ("pattern", "named"),
@@ -242,6 +274,6 @@ sys.path[:] = [path for path in sys.path if "site-packages" not in path] + [{str
 import drawbar.tools.search.worker, drawbar.tools.search.ignore, drawbar.tools.search.regex
 ours = {{name for name in sys.modules if name.startswith("drawbar")}}
 assert ours == {{"drawbar", "drawbar.tools", "drawbar.tools.search"}} | {{
-    "drawbar.tools.search." + name for name in ("worker", "ignore", "regex", "globs")}}, ours
+    "drawbar.tools.search." + name for name in ("worker", "ignore", "regex", "dialects", "globs")}}, ours
 """
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

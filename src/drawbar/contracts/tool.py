@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -136,8 +136,8 @@ class ToolContext:
     """Canonical path → SHA-256 of what the model last read or wrote there (BND-7, QLT-10)."""
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     """What ``get_capabilities`` shows besides the set: approval mode, sandbox, root."""
-    keep_output: Callable[[Path], Awaitable[str]] | None = None
-    """Set by the executor: redacts a finished output file and records it as an artifact; its relative path."""
+    keep_output: Callable[[], str | None] = lambda: None
+    """Keeps all that went through ``on_output`` as an artifact; its relative path, None where it can't be kept."""
 
 
 class Tool(Protocol):

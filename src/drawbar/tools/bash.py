@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from drawbar.contracts.boundary import CommandRequest, CommandResult, Verdict
@@ -79,20 +77,18 @@ class BashTool:
     async def run(self, verdict: Verdict, context: ToolContext) -> ToolResult:
         given: BashInput = verdict.input
         limit = given.timeout or LIMIT_S
-        path = context.artifacts.path(f"bash-{context.call_id}.log")
         result = await context.commands.run(
             CommandRequest(
                 argv=(*SHELL, given.command),
                 scope=verdict.scope,
                 limit_s=limit,
                 on_output=context.on_output,
-                artifact=path,
                 head_bytes=HEAD_BYTES,
                 tail_bytes=TAIL_BYTES,
             )
         )
         text, cut = _report(result, limit)
-        artifact = await _kept(result, path, context) if cut else None
+        artifact = context.keep_output() if cut else None
         failed = result.cause != "ok" or bool(result.exit_code)
         return ToolResult(
             content=[{"type": "text", "text": text}],
@@ -102,18 +98,6 @@ class BashTool:
             artifact=artifact,
             details={"fullOutputPath": artifact} if artifact else None,
         )
-
-
-async def _kept(result: CommandResult, path: Path, context: ToolContext) -> str | None:
-    """Keep the full output of which the result shows only a part; None where the disk refused it."""
-    if context.keep_output is None or (result.artifact is None and result.dropped):
-        return None
-    try:
-        if result.artifact is None:
-            await asyncio.to_thread(path.write_text, result.head + result.tail, "utf-8", "replace")
-        return await context.keep_output(path)
-    except OSError:
-        return None
 
 
 def _report(result: CommandResult, limit_s: float) -> tuple[str, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Final
 
 from drawbar.boundary.edits import EditFailed, EditOutcome, edit_bytes
@@ -11,7 +12,7 @@ from drawbar.contracts.boundary import PathUse, Target, Verdict
 from drawbar.contracts.codec import Meta, Request
 from drawbar.contracts.errors import SandboxUnavailable
 from drawbar.contracts.tool import ToolContext, ToolResult, ToolSpec
-from drawbar.tools.files import missing_message
+from drawbar.tools.files import in_thread, missing_message
 from drawbar.tools.filetypes import HEAD_BYTES, kind_of
 from drawbar.tools.names import given_path, shown
 from drawbar.tools.placeholders import new_placeholder
@@ -69,7 +70,9 @@ class EditTool:
         if target.fd is None:
             return ToolResult.error(missing_message(target, context.root.path) + " Use write to make a new file.")
         try:
-            there = await asyncio.to_thread(read_target, target, limit=MAX_BYTES)
+            there = await in_thread(
+                target.fd, lambda fd: read_target(replace(target, fd=fd, parent_fd=None), limit=MAX_BYTES)
+            )
         except FileUnreadable as error:
             return ToolResult.error(f"{error.message}.")
         if there.truncated:

@@ -22,7 +22,7 @@ from drawbar.contracts.tool import ExecutedCall, Tool, ToolCall, ToolContext, To
 from drawbar.tools.asking import ask_person
 from drawbar.tools.judging import GATE_LIMIT_S, GuardedGate
 from drawbar.tools.live import LiveOutput
-from drawbar.tools.outputs import output_keeper
+from drawbar.tools.outputs import FullOutput
 from drawbar.tools.recording import Admit, OpenCall, Recorder
 
 __all__ = ["GatedExecutor"]
@@ -170,12 +170,19 @@ class GatedExecutor:
         """The tool's one result, whatever it does, and whether the run was stopped meanwhile (QLT-12)."""
         tool = self._tools[item.call.name]
         live = LiveOutput(item.call.id, record.emit, self._redactor)
+        name = f"{tool.spec.name}-{item.call.id}.log"
+        full = FullOutput(self._context.artifacts, name, item.call.id, self._redactor, record.failed)
+
+        def on_output(text: str) -> None:
+            live.feed(text)
+            full.feed(text)
+
         context = replace(
             self._context,
             call_id=item.call.id,
-            on_output=live.feed,
+            on_output=on_output,
             emit=record.emit,
-            keep_output=output_keeper(self._context.artifacts, self._redactor, item.call.id),
+            keep_output=full.keep,
         )
         limit = _limit(tool.spec, verdict.input)
         task = asyncio.create_task(tool.run(verdict, context), name=f"{tool.spec.name} {item.call.id}")
@@ -188,6 +195,7 @@ class GatedExecutor:
         if not task.done():
             stopped = await _ended(task) or stopped
         live.end()
+        full.discard()
         if not task.done():
             self._left_behind.add(task)
             task.add_done_callback(self._left_behind.discard)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from drawbar.contracts.boundary import Target
 from drawbar.tools.names import shown
 from drawbar.tools.truncation import MAX_BYTES
 
-__all__ = ["Excerpt", "excerpt", "is_folder", "missing_message"]
+__all__ = ["Excerpt", "chunks_of", "excerpt", "in_thread", "is_folder", "missing_message"]
+
+T = TypeVar("T")
 
 _CHUNK: Final = 1 << 20
 _BOM: Final = b"\xef\xbb\xbf"
@@ -44,12 +47,8 @@ class Excerpt:
     head: bytes
 
 
-def excerpt(fd: int, first_line: int = 1, *, keep: int = MAX_BYTES + 4) -> Excerpt:
-    """Read the file at ``fd`` once, whatever its size, keeping ``keep`` bytes from line ``first_line`` on.
-
-    Raises:
-        OSError: the file can't be read.
-    """
+def excerpt(chunks: Iterable[bytes], first_line: int = 1, *, keep: int = MAX_BYTES + 4) -> Excerpt:
+    """Go through a file once, whatever its size, keeping ``keep`` bytes from line ``first_line`` on."""
     digest = hashlib.sha256()
     window = bytearray()
     head = b""
@@ -57,7 +56,7 @@ def excerpt(fd: int, first_line: int = 1, *, keep: int = MAX_BYTES + 4) -> Excer
     last = b""
     started = first_line == 1
     line_open = True
-    for chunk in _chunks(fd):
+    for chunk in chunks:
         digest.update(chunk)
         head = head or chunk[:8192]
         start = 0
@@ -87,11 +86,40 @@ def excerpt(fd: int, first_line: int = 1, *, keep: int = MAX_BYTES + 4) -> Excer
     return Excerpt(data, line_bytes, total, size, digest.hexdigest(), head)
 
 
-def _chunks(fd: int) -> Iterator[bytes]:
+def chunks_of(fd: int) -> Iterator[bytes]:
+    """An opened file, piece by piece.
+
+    Raises:
+        OSError: it can't be read.
+    """
     at = 0
     while chunk := os.pread(fd, _CHUNK, at):
         yield chunk
         at += len(chunk)
+
+
+class _Own:
+    """A duplicate of a descriptor, given back when nobody holds it any more: also when its thread never began."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = -1
+        self.fd = os.dup(fd)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+async def in_thread(fd: int, work: Callable[[int], T]) -> T:
+    """Run blocking ``work`` on a descriptor of its own.
+
+    A stopped call gives its descriptors back while the thread may still be reading; on a shared one it would go on
+    with whatever file gets the number next.
+    """
+    own = _Own(fd)
+    return await asyncio.to_thread(lambda: work(own.fd))
 
 
 def is_folder(fd: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
@@ -11,7 +10,7 @@ from typing import Annotated, Final
 from drawbar.contracts.boundary import PathUse, Verdict
 from drawbar.contracts.codec import Meta, Request
 from drawbar.contracts.tool import ToolContext, ToolResult, ToolSpec
-from drawbar.tools.files import is_folder, missing_message
+from drawbar.tools.files import in_thread, is_folder, missing_message
 from drawbar.tools.names import given_path, shown
 from drawbar.tools.truncation import count, head
 
@@ -47,7 +46,7 @@ class LsTool:
             return ToolResult.error(f"{name} is a file, not a folder. Use read to see it.")
         limit = given.limit or DEFAULT_LIMIT
         try:
-            names, total = await asyncio.to_thread(_entries, target.fd, limit)
+            names, total = await in_thread(target.fd, lambda fd: _entries(fd, limit))
         except OSError as error:
             return ToolResult.error(f"{name} could not be listed: {error.strerror}.")
         if not total:

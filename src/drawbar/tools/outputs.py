@@ -1,65 +1,120 @@
-"""Full outputs kept beside the log: redacted like everything else that leaves memory, then recorded (QLT-20)."""
+"""The full output of a call, kept beside the log when its result can only show a part (ENG-6, QLT-12).
+
+It is redacted as it comes, so that no secret is on disk even for a moment (QLT-20), and holds at most a cap.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import codecs
 import contextlib
-import hashlib
-import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-from drawbar.contracts.engine import Redactor
+from drawbar.contracts.engine import Redactor, StreamRedactor
+from drawbar.contracts.errors import StorageFailed
 from drawbar.contracts.tool import Artifacts
+from drawbar.tools.truncation import well_formed
 
-__all__ = ["output_keeper", "redact_file"]
+__all__ = ["FullOutput"]
 
-_CHUNK: Final = 1 << 18
-
-
-def output_keeper(artifacts: Artifacts, redactor: Redactor, call_id: str) -> Callable[[Path], Awaitable[str]]:
-    """What a tool hands a finished output file to; it gives back the path relative to the run folder."""
-
-    async def keep(path: Path) -> str:
-        await asyncio.to_thread(redact_file, path, redactor)
-        return artifacts.added(path, call_id=call_id, media_type="text/plain", reason="full_output")
-
-    return keep
+HELD_BYTES: Final = 48 * 1024
+CAP_BYTES: Final = 64 << 20
 
 
-def redact_file(path: Path, redactor: Redactor) -> None:
-    """Replace the secrets in a text file, in bounded memory.
+class FullOutput:
+    """Takes one call's output; in memory while that is small, then in a file.
 
-    A file without a secret stays as it is, to the byte; in one that is rewritten, bytes that are no UTF-8 become
-    U+FFFD. One that can't be redacted is removed rather than kept as it is.
-
-    Raises:
-        OSError: the disk refused; the file is gone then.
+    Args:
+        artifacts: the run's.
+        name: of the file, if one is made.
+        call_id: the call.
+        redactor: the process's.
+        failed: told when the disk refused; the output is then not kept, and the call goes on.
+        cap_bytes: how much is kept.
     """
-    aside = path.with_name(f".{path.name}.redacted")
-    try:
-        with path.open("rb") as source, aside.open("xb") as target:
-            os.fchmod(target.fileno(), 0o600)
-            decoder = codecs.getincrementaldecoder("utf-8")("replace")
-            stream = redactor.stream()
-            before, after = hashlib.sha256(), hashlib.sha256()
-            while True:
-                chunk = source.read(_CHUNK)
-                text = decoder.decode(chunk, final=not chunk)
-                before.update(text.encode())
-                clean = (stream.feed(text) + ("" if chunk else stream.end())).encode()
-                after.update(clean)
-                target.write(clean)
-                if not chunk:
-                    break
-        if before.digest() != after.digest():
-            os.replace(aside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            path.unlink()
-        raise
-    finally:
-        with contextlib.suppress(OSError):
-            aside.unlink()
+
+    def __init__(
+        self,
+        artifacts: Artifacts,
+        name: str,
+        call_id: str,
+        redactor: Redactor,
+        failed: Callable[[Exception], None],
+        *,
+        cap_bytes: int = CAP_BYTES,
+    ) -> None:
+        self._artifacts = artifacts
+        self._name = name
+        self._call_id = call_id
+        self._redactor = redactor
+        self._failed = failed
+        self._room = cap_bytes
+        self._stream: StreamRedactor | None = None
+        self._held = bytearray()
+        self._path: Path | None = None
+        self._file: BinaryIO | None = None
+        self._closed = False
+
+    def feed(self, text: str) -> None:
+        """Take output as it comes; never raises."""
+        if self._closed or self._room <= 0:
+            return
+        if self._stream is None:
+            self._stream = self._redactor.stream()
+        self._take(self._stream.feed(text))
+
+    def keep(self) -> str | None:
+        """Record what came as an artifact; its path relative to the run folder, or None where the disk refused."""
+        if self._stream is not None and self._room > 0:
+            self._take(self._stream.end())
+        if not self._closed and self._held:
+            self._spill()
+        path = self._path
+        self._close()
+        if path is None:
+            return None
+        self._path = None
+        try:
+            return self._artifacts.added(path, call_id=self._call_id, media_type="text/plain", reason="full_output")
+        except StorageFailed as error:
+            self._failed(error)
+            return None
+
+    def discard(self) -> None:
+        """Forget what wasn't kept; safe after :meth:`keep`."""
+        self._close()
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+            self._path = None
+
+    def _take(self, text: str) -> None:
+        data = well_formed(text).encode()[: self._room]
+        self._room -= len(data)
+        self._held += data
+        if len(self._held) > HELD_BYTES:
+            self._spill()
+
+    def _spill(self) -> None:
+        try:
+            if self._file is None:
+                self._path = self._artifacts.path(self._name)
+                self._file = self._path.open("xb")
+                self._path.chmod(0o600)
+            self._file.write(self._held)
+            self._held.clear()
+        except (OSError, StorageFailed):
+            self.discard()
+
+    def _close(self) -> None:
+        self._closed = True
+        self._held.clear()
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError:
+                with contextlib.suppress(OSError):
+                    assert self._path is not None
+                    self._path.unlink()
+                self._path = None
+            self._file = None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+from dataclasses import replace
 from typing import Annotated, Final
 
 from drawbar.boundary.native_files import MAX_HASHED_BYTES
+from drawbar.boundary.text_files import UndecodableText, read_text
 from drawbar.contracts.boundary import PathUse, Target, Verdict
 from drawbar.contracts.codec import Meta, Request
 from drawbar.contracts.tool import ToolContext, ToolResult, ToolSpec
-from drawbar.tools.files import Excerpt, excerpt, is_folder, missing_message
+from drawbar.tools.files import Excerpt, chunks_of, excerpt, in_thread, is_folder, missing_message
 from drawbar.tools.filetypes import IMAGES, kind_of
 from drawbar.tools.names import given_path, shown
 from drawbar.tools.truncation import MAX_BYTES, MAX_LINES, count, head, size
@@ -18,6 +19,7 @@ from drawbar.tools.truncation import MAX_BYTES, MAX_LINES, count, head, size
 __all__ = ["ReadInput", "ReadTool", "page"]
 
 LONG_LINE_CHARS: Final = 2000
+WIDE_BYTES: Final = 16 << 20
 
 
 class ReadInput(Request):
@@ -59,10 +61,9 @@ class ReadTool:
             return ToolResult.error(f"{name} is {size(length)}, too large for read. Use bash with sed -n or tail.")
         first = given.offset or 1
         try:
-            found = await asyncio.to_thread(excerpt, target.fd, first)
+            found, kind = await in_thread(target.fd, lambda fd: _looked_at(fd, first))
         except OSError as error:
             return ToolResult.error(f"{name} could not be read: {error.strerror}.")
-        kind = kind_of(found.head)
         if kind is not None:
             return ToolResult.error(_no_text(name, kind, found.size))
         context.read_versions[str(target.path)] = found.sha256
@@ -74,6 +75,20 @@ class ReadTool:
                 f"Use an offset from 1 to {found.total_lines}."
             )
         return ToolResult.text(page(found, target, first, given.limit))
+
+
+def _looked_at(fd: int, first: int) -> tuple[Excerpt, str | None]:
+    """An excerpt, and the kind of file where it is no text; UTF-16 and UTF-32 are text of another coding."""
+    found = excerpt(chunks_of(fd), first)
+    kind = kind_of(found.head)
+    if kind is None or not kind.startswith("UTF-") or found.size > WIDE_BYTES:
+        return found, kind
+    try:
+        text = read_text(b"".join(chunks_of(fd))).text
+    except UndecodableText:
+        return found, kind
+    plain = excerpt([text.encode()] if text else [], first)
+    return replace(plain, size=found.size, sha256=found.sha256), None
 
 
 def page(found: Excerpt, target: Target, first: int, limit: int | None = None) -> str:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from drawbar.boundary.native_files import StaleFile, WriteOutcome, WriteRefused, read_target
 from drawbar.boundary.write_scope import WriteJob, WriteScope
-from drawbar.contracts.boundary import PathUse, Target, Verdict
+from drawbar.contracts.boundary import PathUse, PinnedRoot, Target, Verdict
 from drawbar.contracts.codec import Meta, Request
 from drawbar.contracts.errors import DrawbarError, SandboxUnavailable
 from drawbar.contracts.tool import FileChange, ToolContext, ToolResult, ToolSpec
-from drawbar.tools.diffs import change_details, on_disk
+from drawbar.tools.diffs import DIFFED_BYTES, change_details, on_disk
+from drawbar.tools.files import in_thread
 from drawbar.tools.names import given_path, shown
 from drawbar.tools.placeholders import new_placeholder
 from drawbar.tools.truncation import MAX_BYTES, MAX_LINES, count, head, size
 
 __all__ = ["WriteInput", "WriteTool", "changed", "put", "stale_result"]
 
-
-_COMPARED_BYTES: Final = 32 << 20
+COMPARED_BYTES: Final = 32 << 20
 
 
 class WriteInput(Request):
@@ -53,8 +55,8 @@ class WriteTool:
                 "with edit."
             )
         if target.fd is not None:
-            before = await asyncio.to_thread(read_target, target, limit=_COMPARED_BYTES)
-            if lost := new_placeholder(given.content, before.data):
+            before = await in_thread(target.fd, lambda fd: _beginning(target, fd, COMPARED_BYTES))
+            if lost := new_placeholder(given.content, before):
                 return ToolResult.error(
                     f"content holds {lost}, which stands for a secret that you are not shown; writing it would replace "
                     f"the real one in {name}. Change the other parts of the file with edit."
@@ -111,16 +113,25 @@ async def changed(
     assert target.relative is not None
     assert outcome.change != "unchanged"
     change = FileChange(path=target.relative, change=outcome.change, before=outcome.before, after=outcome.after)
-    return ToolResult.text(text, changes=[change], details=_details(target, context, before))
+    details: dict[str, Any] | None = None
+    if target.fd is not None:
+        # A stop that comes now costs the diff, never the record of the change.
+        with contextlib.suppress(asyncio.CancelledError, OSError):
+            details = await in_thread(target.fd, lambda fd: _details(target, fd, context.root, before))
+    return ToolResult.text(text, changes=[change], details=details)
 
 
-def _details(target: Target, context: ToolContext, before: bytes | None) -> dict[str, Any] | None:
-    after = on_disk(target, context.root)
-    if target.fd is None or after is None:
+def _details(target: Target, fd: int, root: PinnedRoot, before: bytes | None) -> dict[str, Any] | None:
+    after = on_disk(target, root)
+    if after is None:
         return None
     if before is None:
-        before = read_target(target, limit=len(after) + (8 << 20)).data
+        before = _beginning(target, fd, DIFFED_BYTES)
     return change_details(before, after, shown(target.relative or target.name))
+
+
+def _beginning(target: Target, fd: int, limit: int) -> bytes:
+    return read_target(replace(target, fd=fd, parent_fd=None), limit=limit).data
 
 
 def stale_result(error: StaleFile, target: Target, context: ToolContext) -> ToolResult:

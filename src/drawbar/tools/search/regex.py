@@ -9,14 +9,13 @@ need no other pattern. Anything else raises :class:`Unsupported` by name (ENG-6)
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
-from functools import cache
+
+from drawbar.tools.search.dialects import ASCII, DOTTED, EXACT, RUST, Renders, set_escape
 
 __all__ = ["LinePattern", "Unsupported"]
 
 COUNT_MAX = 1000
-_RUST_META = frozenset("\\.+*?()|[]{}^$#&-~")
 _CONTROL_ESCAPES = {"t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 _POSIX = {
     "alnum": "0-9A-Za-z",
@@ -33,20 +32,8 @@ _POSIX = {
     "word": "0-9A-Za-z_",
     "xdigit": "0-9A-Fa-f",
 }
-# Unicode's White_Space; Python's own \s adds U+001C to U+001F.
-_SPACE_SPANS = (
-    (0x9, 0xD), (0x20, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029),
-    (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000),
-)  # fmt: skip
-# Bytes that are no UTF-8 are lone surrogates here; like ripgrep, no class and no dot matches one.
-_INVALID = "\\ud800-\\udfff"
-# Python takes the dotless and the dotted i for cases of i, Unicode's simple case folding doesn't: where case is
-# ignored, pattern and line hold these stand-ins for them.
-_DOTTED = {0x130: "\U000f0130", 0x131: "\U000f0131"}
-_ALPHABETIC_SYMBOLS = ((0x24B6, 0x24E9), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189))
 
 _Token = tuple[str, str]
-_Renders = dict[str, Callable[[str], str]]
 
 
 class Unsupported(ValueError):
@@ -84,22 +71,22 @@ class LinePattern:
     @property
     def rust(self) -> str:
         """The pattern for ripgrep."""
-        return "".join(_RUST[kind](value) for kind, value in self.tokens)
+        return "".join(RUST[kind](value) for kind, value in self.tokens)
 
     def matches(self, line: str) -> bool:
         """Whether ``line`` matches: without its line feed, undecodable bytes as lone surrogates."""
         if self._ascii_ok and line.isascii():
             if self._ascii is None:
-                self._ascii = self._compile(_ASCII, re.ASCII)
+                self._ascii = self._compile(ASCII, re.ASCII)
             return self._ascii(line) is not None
         if self._exact is None:
-            self._exact = self._compile(_EXACT, 0)
-        return self._exact(line.translate(_DOTTED) if self.ignore_case else line) is not None
+            self._exact = self._compile(EXACT, 0)
+        return self._exact(line.translate(DOTTED) if self.ignore_case else line) is not None
 
-    def _compile(self, render: _Renders, flags: int) -> Callable[[str], object]:
+    def _compile(self, render: Renders, flags: int) -> Callable[[str], object]:
         source = "".join(render[kind](value) for kind, value in self.tokens)
         if self.ignore_case:
-            source = source.translate(_DOTTED)
+            source = source.translate(DOTTED)
         try:
             return re.compile(source, flags | (re.IGNORECASE if self.ignore_case else 0)).search
         except (re.error, OverflowError) as error:
@@ -266,9 +253,9 @@ class _Parser:
             high = self._set_char(self._next())
             if high is None or high < low:
                 raise Unsupported("a range that doesn't run upwards")
-            stand_ins = "".join(char for code, char in _DOTTED.items() if low <= chr(code) <= high)
-            return f"{_set_escape(low)}-{_set_escape(high)}{stand_ins}"
-        return _set_escape(low)
+            stand_ins = "".join(char for code, char in DOTTED.items() if low <= chr(code) <= high)
+            return f"{set_escape(low)}-{set_escape(high)}{stand_ins}"
+        return set_escape(low)
 
     def _set_char(self, char: str) -> str | None:
         """The character that a class item stands for; None for ``\\d`` and the like."""
@@ -284,116 +271,3 @@ class _Parser:
         if escaped in "bB":
             raise Unsupported("\\b in a class")
         return self._escaped_char(escaped)
-
-
-def _set_escape(char: str) -> str:
-    if char.isascii() and (char.isalnum() or char in "_ !\"%',/:;<=>@`"):
-        return char
-    code = ord(char)
-    if code in _DOTTED:
-        return char
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _rust_char(char: str) -> str:
-    if char in _RUST_META:
-        return "\\" + char
-    return f"\\x{ord(char):02x}" if ord(char) < 0x20 or ord(char) == 0x7F else char
-
-
-def _ranges(spans: list[tuple[int, int]]) -> str:
-    return "".join(f"{_set_escape(chr(low))}-{_set_escape(chr(high))}" for low, high in spans)
-
-
-def _is_word(code: int) -> bool:
-    category = unicodedata.category(chr(code))
-    return (
-        category[0] in "LM"
-        or category in ("Nd", "Nl", "Pc")
-        or code in (0x200C, 0x200D)
-        or chr(code) in _DOTTED.values()
-        or any(low <= code <= high for low, high in _ALPHABETIC_SYMBOLS)
-    )
-
-
-def _is_digit(code: int) -> bool:
-    return unicodedata.category(chr(code)) == "Nd"
-
-
-def _collect(belongs: Callable[[int], bool]) -> list[tuple[int, int]]:
-    spans: list[tuple[int, int]] = []
-    for code in range(0x110000):
-        if belongs(code):
-            if spans and spans[-1][1] == code - 1:
-                spans[-1] = (spans[-1][0], code)
-            else:
-                spans.append((code, code))
-    return spans
-
-
-@cache
-def _exact_class(name: str) -> str:
-    """What stands inside a class for ``\\d`` and the like; the negated ones hold no undecodable byte."""
-    small = name.lower()
-    spans = list(_SPACE_SPANS) if small == "s" else _collect(_is_digit if small == "d" else _is_word)
-    if name.isupper():
-        gaps: list[tuple[int, int]] = []
-        after = 0
-        for low, high in sorted([(0xD800, 0xDFFF), *spans, (0x110000, 0x110000)]):
-            if after < low:
-                gaps.append((after, low - 1))
-            after = high + 1
-        spans = gaps
-    return _ranges(spans)
-
-
-def _exact_set(value: str) -> str:
-    negated = value.startswith("^")
-    body = re.sub(r"(\\\\)|\\([dDwWsS])", lambda m: m[1] or _exact_class(m[2]), value[negated:])
-    return f"[^{body}{_INVALID}]" if negated else f"[{body}]"
-
-
-def _ascii_set(value: str) -> str:
-    ascii_space = "\\t\\n\\x0b\\x0c\\r "
-    ascii_rest = "\\x00-\\x08\\x0e-\\x1f!-\\x7f"
-    plain = {"s": ascii_space, "S": ascii_rest}
-    return "[" + re.sub(r"\\([sS])", lambda m: plain[m[1]], value) + "]"
-
-
-def _boundary(name: str, word: str) -> str:
-    on, off = f"(?<=[{word}])", f"(?<![{word}])"
-    ahead, none = f"(?=[{word}])", f"(?![{word}])"
-    return f"(?:{on}{none}|{off}{ahead})" if name == "b" else f"(?:{on}{ahead}|{off}{none})"
-
-
-def _rust_set(value: str) -> str:
-    return "[" + re.sub(r"\\[uU]([0-9a-f]{4,8})", r"\\x{\1}", value) + "]"
-
-
-_RUST: _Renders = {
-    "char": _rust_char,
-    "raw": lambda value: value,
-    "dot": lambda _: ".",
-    "end": lambda _: "(?:\\r?$)",
-    "class": lambda value: "\\" + value,
-    "boundary": lambda value: "\\" + value,
-    "set": _rust_set,
-}
-_ASCII: _Renders = {
-    "char": lambda value: re.escape(value),
-    "raw": lambda value: value,
-    "dot": lambda _: ".",
-    "end": lambda _: "(?:\\r?\\Z)",
-    "class": lambda value: _ascii_set("\\" + value),
-    "boundary": lambda value: _boundary(value, "0-9A-Za-z_"),
-    "set": _ascii_set,
-}
-_EXACT: _Renders = {
-    "char": lambda value: re.escape(value),
-    "raw": lambda value: value,
-    "dot": lambda _: f"[^\\n{_INVALID}]",
-    "end": lambda _: "(?:\\r?\\Z)",
-    "class": lambda value: f"[{_exact_class(value)}]",
-    "boundary": lambda value: _boundary(value, _exact_class("w")),
-    "set": _exact_set,
-}

@@ -20,7 +20,7 @@ from drawbar.contracts.tool import ToolContext, ToolResult
 __all__ = ["SearchPrograms", "search"]
 
 _PACKAGE: Final = "drawbar.tools.search"
-_MODULES: Final = ("globs", "regex", "ignore", "worker")
+_MODULES: Final = ("globs", "dialects", "regex", "ignore", "worker")
 _ANSWER_BYTES: Final = 8 << 20
 _SYSTEM_PYTHON: Final = "/usr/bin/python3"
 
