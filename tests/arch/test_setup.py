@@ -57,7 +57,7 @@ def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path, root: bool, ap
 
 def test_only_what_is_missing_is_installed(tmp_path: Path) -> None:
     asked = tmp_path / "asked"
-    done = setup(tmp_path, "python3", "git", "rg", root=True, apt=f'echo "$@" >>{asked}; exit 1')
+    done = setup(tmp_path, "python3", "git", "rg", "patch", root=True, apt=f'echo "$@" >>{asked}; exit 1')
     assert done.returncode == 1
     first = asked.read_text().splitlines()[0].split()
     assert [word for word in first if not word.startswith("-")] == ["install", "bubblewrap", "fd-find"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -21,6 +22,15 @@ def wait_for(path_text: object, seconds: float = 20) -> None:
     while not path_text():  # type: ignore[operator]
         assert time.monotonic() < deadline, "never happened"
         time.sleep(0.02)
+
+
+def running(command: str) -> bool:
+    """Whether a process of exactly that command line lives."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes().replace(b"\0", b" ").strip() == command.encode():
+                return True
+    return False
 
 
 @pytest.mark.clause("CLI-1")
@@ -151,9 +161,10 @@ def test_unattended_is_never_asked(place: Place) -> None:
 
 @pytest.mark.clause("CLI-1", "RUN-10")
 def test_ctrl_c_interrupts_once_cleanly(place: Place) -> None:
-    place.play([use("bash", {"command": "touch began; sleep 60"}), say("never")])
+    place.play([use("bash", {"command": f"touch began; sleep 60.0{os.getpid()}"}), say("never")])
     with place.at_terminal("run", "wait", "--approval", "auto-workspace") as at:
         wait_for((place.repo / "began").exists)
+        assert running(f"sleep 60.0{os.getpid()}")
         began = time.monotonic()
         at.press(signal.SIGINT)
         assert at.wait() == 130, at.text
@@ -163,7 +174,7 @@ def test_ctrl_c_interrupts_once_cleanly(place: Place) -> None:
     record = json.loads((place.logs[0].parent / "run.json").read_text())
     assert (record["status"], record["terminal_code"]) == ("interrupted", "user_abort")
     assert place.drawbar("runs", "verify", place.logs[0].parent.name).returncode == 0
-    assert subprocess.run(["pgrep", "-f", "^sleep 60$"], capture_output=True).returncode == 1
+    assert not running(f"sleep 60.0{os.getpid()}")
 
 
 @pytest.mark.clause("CLI-1")
