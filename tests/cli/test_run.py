@@ -161,10 +161,9 @@ def test_unattended_is_never_asked(place: Place) -> None:
 
 @pytest.mark.clause("CLI-1", "RUN-10")
 def test_ctrl_c_interrupts_once_cleanly(place: Place) -> None:
-    place.play([use("bash", {"command": f"touch began; sleep 60.0{os.getpid()}"}), say("never")])
+    place.play([use("bash", {"command": f"sleep 60.0{os.getpid()}; true"}), say("never")])
     with place.at_terminal("run", "wait", "--approval", "auto-workspace") as at:
-        wait_for((place.repo / "began").exists)
-        assert running(f"sleep 60.0{os.getpid()}")
+        wait_for(lambda: running(f"sleep 60.0{os.getpid()}"))
         began = time.monotonic()
         at.press(signal.SIGINT)
         assert at.wait() == 130, at.text
