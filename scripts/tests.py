@@ -26,8 +26,17 @@ def run_tier(tier: str, counts: Counter[str]) -> int:
     """One pytest call; adds what its summary line counts to ``counts``."""
     argv = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", TIERS[tier], "--color=no"]
     argv += shlex.split(os.environ.get("PYTEST_ARGS", ""))
-    print(f"tier {tier}", flush=True)
-    process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    # One hash seed for all workers, so that they collect the same tests; another one each run, so that none is special.
+    seed = os.environ.get("PYTHONHASHSEED") or str(time.time_ns() % 2**32)
+    print(f"tier {tier}, PYTHONHASHSEED={seed}", flush=True)
+    process = subprocess.Popen(
+        argv,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     last = ""
     for line in process.stdout:
