@@ -8,13 +8,17 @@ import json
 import shlex
 from urllib.parse import quote, quote_plus
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from tests.redaction.samples import FORMATS, MIXED, jwt, key_block
 
 from drawbar.stores.redaction import SecretRedactor
 from drawbar.stores.redaction.encodings import learnable
 
-__all__ = ["cuts", "disguised", "disguises", "redactors", "secrets", "split", "texts"]
+__all__ = ["cuts", "disguised", "disguises", "redactors", "secrets", "split", "texts", "unhurried"]
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+"""Others may use the machine."""
 
 _PLACEHOLDERS = " ".join(
     f"[redacted:{kind}]" for kind in [*FORMATS, "known-0", "known-1", "known-2", "known-3", "acme"]

@@ -11,7 +11,7 @@ import time
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.redaction.planting import disguises, redactors, texts, tokens
+from tests.redaction.planting import disguises, redactors, texts, tokens, unhurried
 from tests.redaction.test_json_values import json_values
 
 from drawbar.contracts.codec import encode
@@ -23,6 +23,7 @@ BYTES = 600
 
 
 @pytest.mark.clause("CON-33")
+@unhurried
 @given(st.data())
 def test_what_changes_a_value_is_never_called_clean(data: st.DataObject) -> None:
     redactor, known = data.draw(redactors())
@@ -32,6 +33,7 @@ def test_what_changes_a_value_is_never_called_clean(data: st.DataObject) -> None
 
 
 @pytest.mark.clause("CON-33")
+@unhurried
 @given(st.data())
 def test_the_look_at_a_single_text_skips_nothing(data: st.DataObject) -> None:
     redactor, known = data.draw(redactors())
@@ -55,6 +57,7 @@ def test_known_values_are_seen_in_encoded_json(secret: str, disguise: str) -> No
 
 
 @pytest.mark.clause("CON-33")
+@unhurried
 @given(st.sampled_from(tokens()), st.text(max_size=8))
 @example('{"Authorization": "Bearer a1b2c3d4e5f6"}', "")
 def test_every_format_is_seen_in_encoded_json(token: str, before: str) -> None:

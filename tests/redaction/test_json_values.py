@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.redaction.planting import redactors, texts
+from tests.redaction.planting import redactors, texts, unhurried
 
 from drawbar.contracts.codec import encode, loads
 from drawbar.stores.redaction import SecretRedactor
@@ -54,6 +54,7 @@ def test_lines_with_secrets_in_odd_places_stay_json_of_the_same_shape() -> None:
 
 
 @pytest.mark.clause("CON-33", "QLT-20")
+@unhurried
 @given(st.data())
 def test_any_value_keeps_its_shape_and_stays_json(data: st.DataObject) -> None:
     redactor, known = data.draw(redactors())
@@ -73,6 +74,7 @@ def strings(value: Any) -> list[str]:
 
 
 @pytest.mark.clause("CON-33")
+@unhurried
 @given(st.data())
 def test_twice_is_once_and_a_clean_value_is_the_same_object(data: st.DataObject) -> None:
     redactor, known = data.draw(redactors())

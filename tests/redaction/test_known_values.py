@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.redaction.planting import disguises, redactors, secrets, texts
+from tests.redaction.planting import disguises, redactors, secrets, texts, unhurried
 
 from drawbar.stores.redaction import SecretRedactor
 from drawbar.stores.redaction.views import views
@@ -71,6 +73,7 @@ def test_each_encoding_of_a_value_is_hidden_where_it_stands(secret: str, disguis
 
 
 @pytest.mark.clause("CON-31", "QLT-20")
+@unhurried
 @given(
     secret=secrets, disguise=st.sampled_from(sorted(disguises)), before=st.text(max_size=6), after=st.text(max_size=6)
 )
@@ -84,6 +87,7 @@ def test_any_value_in_any_encoding_is_hidden(secret: str, disguise: str, before:
 
 
 @pytest.mark.clause("CON-31", "QLT-20")
+@unhurried
 @given(st.data())
 def test_no_known_value_is_left_in_the_text_or_in_what_it_decodes_to(data: st.DataObject) -> None:
     redactor, known = data.draw(redactors())
@@ -93,6 +97,7 @@ def test_no_known_value_is_left_in_the_text_or_in_what_it_decodes_to(data: st.Da
 
 
 @pytest.mark.clause("CON-31")
+@unhurried
 @given(st.data())
 def test_redacting_twice_changes_nothing(data: st.DataObject) -> None:
     redactor, known = data.draw(redactors())
@@ -165,3 +170,27 @@ def test_halves_of_surrogate_pairs_are_no_obstacle() -> None:
     assert "".join([*map((stream := redactor.stream()).feed, ["\ud800 hunt", "er2pw99"]), stream.end()]).endswith(
         " [redacted:a]"
     )
+
+
+@pytest.mark.clause("CON-31")
+def test_values_that_end_like_a_placeholder_begins_stay_hidden_beside_one() -> None:
+    redactor = SecretRedactor([("hunter2pw9[", "a"), ("secondvalue1", "b"), ("b]thirdvalue1", "c")])
+    once = redactor.text("hunter2pw9secondvalue1thirdvalue1")
+    assert once == "[redacted:a][redacted:b][redacted:c]"
+    assert redactor.text(once) == once
+    assert redactor.text("hunter2pw9[ b]thirdvalue1") == "[redacted:a][ b][redacted:c]"
+
+
+@pytest.mark.clause("CON-31")
+def test_a_long_value_takes_little_memory_and_time() -> None:
+    script = (
+        "import random, resource, time\n"
+        "from drawbar.stores.redaction import SecretRedactor\n"
+        "value = ''.join(random.Random(3).choices('abcdefghijklmnopqrstuvwxyz0123456789', k=60_000))\n"
+        "SecretRedactor([('hunter2pw99', 'y')]).text('x')\n"
+        "before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()\n"
+        "assert SecretRedactor([(value, 'x')]).text(f'a {value} b') == 'a [redacted:x] b'\n"
+        "grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024\n"
+        "assert grown < 20 and time.process_time() - started < 2, grown\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

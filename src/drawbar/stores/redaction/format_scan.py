@@ -111,9 +111,7 @@ class FormatScanner:
                     hold = min(hold, place)
                     continue
                 covered[candidate.layer, rule] = found.end
-                # Outwards to where no escape is cut: what is left reads as before.
-                start = seen.snap(view.raw(found.start))
-                end = seen.snap(view.raw(found.end), up=True)
+                start, end = seen.span(candidate.layer, found.start, found.end)
                 secrets.append(_Secret(place, start, end, rule, found.growing))
                 reach = max(reach, end)
         return secrets, hold

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 __all__ = ["Literals"]
 
 _HEAD = 3
+_STEM = 16
+"""Characters of a word that the automaton knows; the rest is compared. A long secret takes no more memory."""
 
 
 class Literals:
@@ -17,25 +19,36 @@ class Literals:
         words: at least :data:`_HEAD` characters each, without lone surrogates.
     """
 
-    __slots__ = ("_all", "_find", "_heads", "_longest", "_short", "words")
+    __slots__ = ("_all", "_find", "_heads", "_longest", "_short", "_with_stem", "words")
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = tuple(dict.fromkeys(words))
         self._all = sorted(self.words)
         self._longest = max(map(len, self.words), default=0)
         self._short = {word[:size] for word in self.words for size in range(1, _HEAD)}
+        stems: dict[str, list[int]] = {}
+        for index, word in enumerate(self.words):
+            stems.setdefault(word[:_STEM], []).append(index)
+        self._with_stem = list(stems.values())
         self._find = self._heads = None
         if self.words:
             # Not at import: the process may never need it (ARC-4).
             from ahocorasick_rs import AhoCorasick
 
-            self._find = AhoCorasick(self.words)
+            self._find = AhoCorasick(list(stems))
             # All heads are of one size, so that none hides another; they lead to the places worth a look.
             self._heads = AhoCorasick(sorted({word[:_HEAD] for word in self.words}))
 
     def find(self, text: str) -> list[tuple[int, int, int]]:
         """Every occurrence as ``(index into words, start, end)``."""
-        return self._find.find_matches_as_indexes(text, overlapping=True) if self._find else []
+        if self._find is None:
+            return []
+        return [
+            (index, start, start + len(self.words[index]))
+            for stem, start, _ in self._find.find_matches_as_indexes(text, overlapping=True)
+            for index in self._with_stem[stem]
+            if text.startswith(self.words[index], start)
+        ]
 
     def absent(self, text: str, *, final: bool) -> int | None:
         """Where a word could begin at the end of ``text``, if it has none and no escape that could hide one.

@@ -15,6 +15,8 @@ __all__ = ["HEAD", "OPEN", "Found", "Rule"]
 HEAD: Final = 512
 """Characters within which a format must show itself; a token is held back that long at most (CON-32)."""
 
+_WORD_BOUNDARY: Final = "word"
+
 OPEN: Final = "open"
 """The text ends while it could still be a secret or not."""
 
@@ -28,7 +30,7 @@ class Found:
     growing: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """One format.
 
@@ -62,10 +64,10 @@ class Rule:
             text: the text, or the part of it seen so far.
             start: where an anchor stands.
             length: of that anchor.
-            fresh: whether what stands before was replaced, so that nothing runs into the anchor.
+            fresh: whether what stands before was replaced, so that no word runs into the anchor.
             final: whether the text is complete.
         """
-        if not fresh and not self._placed(text, start):
+        if not self._placed(text, start, fresh=fresh):
             return None
         behind, limit = start + length, start + HEAD
         # A block shows itself early and is replaced at once; a token may still turn out longer.
@@ -84,14 +86,14 @@ class Rule:
             return Found(first, end, growing=not final and end == len(text) and end < most)
         return Found(first, end, growing=False)
 
-    def _placed(self, text: str, start: int) -> bool:
-        if self.before != "word":
+    def _placed(self, text: str, start: int, *, fresh: bool) -> bool:
+        if self.before != _WORD_BOUNDARY:
             return not self.before or self._before.match(text, start) is not None
-        before = text[start - 1 : start]
-        # A colour code ends with a letter that belongs to no word.
-        return not (before.isascii() and before.isalnum()) or bool(
-            re.search(r"[0-9]m\Z", text[max(0, start - 2) : start])
-        )
+        before = text[max(0, start - 2) : start]
+        if fresh or not before or not (before[-1].isascii() and before[-1].isalnum()):
+            return True
+        # A terminal's colour code ends with a letter that belongs to no word.
+        return before[-1] == "m" and before[0].isdigit()
 
     @cached_property
     def quiet(self) -> re.Pattern[str]:

@@ -38,17 +38,17 @@ class ValueScanner:
         if (hold := literals.absent(text, final=final)) is not None:
             return Scan([], hold, hold, hold)
         seen = views(text, final=final)
-        found = [(view, hit) for view in seen.layers for hit in literals.find(view.text)]
         hold = seen.settled
         if not final:
             hold = min(hold, *(view.raw(literals.unfinished(view.text)) for view in seen.layers))
         spans: list[Span] = []
-        for view, (index, first, last) in found:
-            # A span never cuts an escape in two, so that what is left reads as before (and JSON stays JSON).
-            start, end = seen.snap(view.raw(first)), view.raw(last)
-            if end > seen.settled:
-                hold = min(hold, start)
-            elif start >= base:
-                spans.append((start, seen.snap(end, up=True), self._kinds[literals.words[index]]))
+        for layer, view in enumerate(seen.layers):
+            for index, first, last in literals.find(view.text):
+                if view.raw(last) > seen.settled:
+                    hold = min(hold, view.raw(first))
+                    continue
+                start, end = seen.span(layer, first, last)
+                if start >= base:
+                    spans.append((start, end, self._kinds[literals.words[index]]))
         hold = seen.snap(hold)
         return Scan(merge(spans), hold, hold, hold)

@@ -95,18 +95,34 @@ class View:
 
 @dataclass(slots=True)
 class Views:
-    """A text and its layers; ``settled`` is where an escape begins that the text leaves unfinished."""
+    """A text and its layers; ``settled`` is where an escape begins that the text leaves unfinished.
+
+    ``escaped`` is the layer of the text's own backslash escapes, if it has any.
+    """
 
     layers: list[View]
     settled: int
+    escaped: View | None
 
-    def snap(self, index: int, *, up: bool = False) -> int:
-        """The nearest place at or before (``up``: at or after) ``index`` that cuts no escape of any layer."""
+    def snap(self, index: int) -> int:
+        """The nearest place at or before ``index`` that cuts no escape of any layer: the text may be parted there."""
         top = index
-        for view in self.layers[1:]:
-            top = view.rise(min(top, len(view.below.text)) if view.below else top, up=up)
+        for view, below in zip(self.layers[1:], self.layers, strict=False):
+            top = view.rise(min(top, len(below.text)), up=False)
         deepest = self.layers[-1]
-        return index if len(self.layers) == 1 else deepest.raw(min(top, len(deepest.text)))
+        return deepest.raw(min(top, len(deepest.text)))
+
+    def span(self, layer: int, first: int, last: int) -> tuple[int, int]:
+        """Where a stretch of one layer stands in the text as given.
+
+        A stretch of the text itself is widened to whole backslash escapes, so that JSON in which it stands by
+        chance, with half an escape at its edge, stays JSON.
+        """
+        view = self.layers[layer]
+        if layer == 0 and self.escaped is not None:
+            view = self.escaped
+            first, last = view.rise(first, up=False), view.rise(last, up=True)
+        return view.raw(first), view.raw(last)
 
     def back(self, index: int, count: int) -> int:
         """The place ``count`` characters of the deepest layer before ``index``."""
@@ -124,21 +140,21 @@ def views(text: str, *, final: bool) -> Views:
         final: whether the text is complete; if not, an escape that its end leaves unfinished is cut off the
             decoded layers, because what it will stand for isn't known yet.
     """
-    view = View(text)
-    layers = [view]
+    layers = [View(text)]
     settled = len(text)
+    escaped: View | None = None
     for layer in _LAYERS:
-        sign = "%" if layer == _PERCENT else "\\"
-        if sign not in view.text:
+        below = layers[-1]
+        if ("%" if layer == _PERCENT else "\\") not in below.text:
             continue
-        view, cut = _undo(view, layer, final=final)
+        view, cut = _undo(below, layer, final=final)
         if cut is not None:
             settled = min(settled, cut)
         if view.starts or cut is not None:
             layers.append(view)
-        elif view.below is not None:
-            view = view.below
-    return Views(layers, settled)
+            if below.below is None and layer == _BACKSLASH:
+                escaped = view
+    return Views(layers, settled, escaped)
 
 
 def _undo(below: View, layer: str, *, final: bool) -> tuple[View, int | None]:
