@@ -127,8 +127,7 @@ def run_command(argv: Sequence[str]) -> int:
         answer: Any = root.main(args=list(argv), prog_name="drawbar", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python would complain once more while it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return BROKEN_PIPE
     except (KeyboardInterrupt, click.Abort):
         return 130
@@ -151,6 +150,14 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _give_up_output() -> None:
+    """What standard output didn't take is dropped; Python would complain once more while it flushes at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _failed(argv: Sequence[str], error: Exception) -> int:
     from drawbar.contracts.errors import DrawbarError
 
@@ -160,6 +167,7 @@ def _failed(argv: Sequence[str], error: Exception) -> int:
     if os.environ.get("DRAWBAR_DEBUG"):
         raise error
     if isinstance(error, OSError):
+        _give_up_output()
         return _complain(argv, "storage_failed", str(error), 1)
     where = f"{type(error).__name__}: {error}"
     return _complain(argv, "internal_error", f"{where}\nThis is a defect in drawbar; DRAWBAR_DEBUG=1 shows where.", 1)
