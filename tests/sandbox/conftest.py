@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
-from collections.abc import AsyncIterator, Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +55,17 @@ async def make(sandbox: None, tmp_path: Path) -> AsyncIterator[BoxMaker]:
 def box(make: BoxMaker, git_repo: Callable[..., Path]) -> Box:
     """A box over a repository with one commit."""
     return make(git_repo({"file.txt": "aaa\n", "src/app.py": "print('hi')\n"}))
+
+
+FAR_FOLDER = "SANDBOX_TESTS_FAR_FOLDER"
+"""Names a writable folder that a sandbox shows read-only, for users who can't write in /var/lib."""
+
+
+@pytest.fixture
+def far() -> Iterator[Path]:
+    """A folder that is below no home and no private folder, so that nothing hides it."""
+    base = os.environ.get(FAR_FOLDER, "/var/lib")
+    if not os.access(base, os.W_OK):
+        pytest.skip(f"{base} isn't writable for this user; name another folder with {FAR_FOLDER}")
+    with tempfile.TemporaryDirectory(prefix="drawbar-test-", dir=base) as folder:
+        yield Path(folder)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sandbox.conftest import BoxMaker
+from tests.sandbox.kit import FIXTURES, git
 
 from drawbar.boundary.aliases import MAX_MOUNTS, LinkedFile, aliases, cover
 from drawbar.boundary.root_scan import RootScan
 from drawbar.contracts.errors import WorkspaceRefused
-from tests.sandbox.conftest import BoxMaker
-from tests.sandbox.kit import FIXTURES, git
 
 Repo = Callable[..., Path]
 
@@ -59,7 +59,9 @@ WRITES = {
     "another name": "ln {f} again && echo x >>again",
     "a moved folder": "mv sub sub2; echo x >>sub2/alias; mv sub2 sub",
     "renamed away": "mv {f} elsewhere; echo x >>elsewhere",
-    "exchanged": "python3 -c \"import ctypes; ctypes.CDLL(None).renameat2(-100,b'{f}',-100,b'file.txt',2)\"; echo x >>file.txt",
+    "exchanged": (
+        "python3 -c \"import ctypes; ctypes.CDLL(None).renameat2(-100,b'{f}',-100,b'file.txt',2)\"; echo x >>file.txt"
+    ),
     "through proc": "echo x >>/proc/self/cwd/{f}",
 }
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-from drawbar.contracts.capability import Scope
 from tests.sandbox.conftest import BoxMaker
 from tests.sandbox.kit import Box, litter
+
+from drawbar.contracts.capability import Scope
 
 ATTACKS = Path(__file__).with_name("attacks.py")
 PYTHON = "/usr/bin/python3"
@@ -130,19 +130,12 @@ def outside(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def far(tmp_path: Path) -> Iterator[Path]:
-    """A folder that is visible read-only inside: not below any private folder."""
-    import tempfile
-
-    base = Path("/var/lib") if os.access("/var/lib", os.W_OK) else None
-    if base is None:
-        pytest.skip("no folder outside /tmp and the home is writable for this user")
-    with tempfile.TemporaryDirectory(prefix="drawbar-test-", dir=base) as folder:
-        path = Path(folder)
-        (path / "precious.txt").write_text("precious")
-        yield path
-        assert (path / "precious.txt").read_text() == "precious"
-        assert sorted(entry.name for entry in path.iterdir()) == ["precious.txt"]
+def shown(far: Path) -> Iterator[Path]:
+    """A folder elsewhere that the sandbox shows, with something to lose."""
+    (far / "precious.txt").write_text("precious")
+    yield far
+    assert (far / "precious.txt").read_text() == "precious"
+    assert sorted(path.name for path in far.iterdir()) == ["precious.txt"]
 
 
 WRITES = {
@@ -175,15 +168,15 @@ WRITES = {
 
 @pytest.mark.clause("BND-9", "BND-10")
 @pytest.mark.parametrize("how", WRITES)
-async def test_no_write_reaches_outside(box: Box, scope: Scope, far: Path, outside: Path, how: str) -> None:
-    for target in (far, outside):
+async def test_no_write_reaches_outside(box: Box, scope: Scope, shown: Path, outside: Path, how: str) -> None:
+    for target in (shown, outside):
         await box.sh(WRITES[how].replace("{t}", str(target)), scope=scope)
 
 
 @pytest.mark.clause("BND-9", "BND-10")
 @pytest.mark.parametrize("how", ["append", "create", "remove", "mode", "truncate", "by python"])
-async def test_a_refused_write_fails_visibly(box: Box, far: Path, how: str) -> None:
-    result = await box.sh("set -e; " + WRITES[how].replace("{t}", str(far)))
+async def test_a_refused_write_fails_visibly(box: Box, shown: Path, how: str) -> None:
+    result = await box.sh("set -e; " + WRITES[how].replace("{t}", str(shown)))
     assert result.exit_code not in (0, None)
     assert result.denial is not None
     assert "workspace root" in result.denial
@@ -208,7 +201,7 @@ async def test_system_folders_are_read_only(box: Box, scope: Scope) -> None:
             continue
         result = await box.sh(f"echo x >{folder}/drawbar-test-escape", scope=scope)
         assert result.exit_code != 0, folder
-        assert not Path(folder, "drawbar-test-escape").exists()
+        assert not os.path.exists(f"{folder}/drawbar-test-escape")
 
 
 @pytest.mark.bug("PLN-01")
@@ -363,11 +356,11 @@ async def test_the_environment_is_a_list_without_secrets(make: BoxMaker, box: Bo
 
 
 @pytest.mark.clause("BND-10")
-async def test_a_planted_mount_point_in_the_private_folder_leads_nowhere(make: BoxMaker, box: Box, far: Path) -> None:
+async def test_a_planted_mount_point_in_the_private_folder_leads_nowhere(make: BoxMaker, box: Box, shown: Path) -> None:
     """bubblewrap before 0.12 would follow the link and make files on the machine (CVE-2026-87766)."""
     first = box.root.parts[2]
     await box.text("true")
-    for victim in (far, Path(f"/oldroot{far}")):
+    for victim in (shown, Path(f"/oldroot{shown}")):
         await box.sh(f"rm -rf /tmp/{first}; ln -s {victim} /tmp/{first}; mv /tmp/{first} /tmp/x; ln -s {victim} /tmp/y")
         again = make(box.root)
         assert (await again.sh("pwd; echo kept >kept")).output.strip() == str(box.root)
@@ -375,14 +368,14 @@ async def test_a_planted_mount_point_in_the_private_folder_leads_nowhere(make: B
 
 
 @pytest.mark.clause("BND-10", "BND-11")
-async def test_a_symlink_in_the_place_of_a_mount_point_refuses_the_call(make: BoxMaker, box: Box, far: Path) -> None:
+async def test_a_symlink_in_the_place_of_a_mount_point_refuses_the_call(make: BoxMaker, box: Box, shown: Path) -> None:
     from drawbar.contracts.errors import SandboxUnavailable
 
     await box.text("true")
     private = next(path for path in box.private.iterdir() if path.name.startswith("tmp-"))
     anchor = private / "0" / box.root.parts[2]
     anchor.rmdir()
-    anchor.symlink_to(far)
+    anchor.symlink_to(shown)
     with pytest.raises(SandboxUnavailable, match="was replaced"):
         await make(box.root).sh("true")
 

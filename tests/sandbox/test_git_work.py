@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.sandbox.conftest import BoxMaker
+from tests.sandbox.kit import FIXTURES, Box, git
 
 from drawbar.boundary.git_folders import verified_git_folders
 from drawbar.boundary.roots import pin_root
-from tests.sandbox.conftest import BoxMaker
-from tests.sandbox.kit import FIXTURES, Box, git
 
 WORK = [
     "echo more >>file.txt && git add -A && git commit -qm 'Change it'",
@@ -39,7 +39,7 @@ WORK = [
 LOCAL = ["git gc -q", "git pack-refs --all && git branch -D other", "git update-ref -d refs/tags/v1", "git repack -adq"]
 """What rewrites the common git folder itself: not in a linked worktree."""
 
-USER = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.invalid GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@example.invalid"
+USER = "export " + " ".join(f"GIT_{who}_NAME=A GIT_{who}_EMAIL=a@example.invalid" for who in ("AUTHOR", "COMMITTER"))
 
 
 async def works(box: Box, commands: list[str]) -> None:
@@ -100,6 +100,19 @@ async def test_a_worktree_commits_and_leaves_the_main_checkout_alone(make: BoxMa
     assert (main / "a").read_text() == "a\n"
 
 
+@pytest.mark.clause("BND-11")
+async def test_a_worktree_inside_its_main_checkout_does_not_write_there(
+    make: BoxMaker, git_repo: Callable[..., Path]
+) -> None:
+    main = git_repo({"a": "a\n"})
+    git(main, "worktree", "add", "-q", str(main / ".trees" / "one"), "-b", "one")
+    box = make(main / ".trees" / "one")
+    await box.text(f"{USER}; echo x >a; git commit -qam done")
+    for command in (f"echo x >{main}/a", f"echo x >{main}/.trees/new", f"echo x >{main}/.git/HEAD"):
+        assert (await box.sh(command)).exit_code != 0, command
+    assert (main / "a").read_text() == "a\n"
+
+
 @pytest.fixture
 def submodule(git_repo: Callable[..., Path], tmp_path: Path) -> Path:
     library = git_repo({"file.txt": "aaa\n"}, name="library")
@@ -136,7 +149,9 @@ PLANTS = {
     "config by lock": "printf '[core]\\nfsmonitor=touch {s}\\n' >.git/config.lock; mv .git/config.lock .git/config",
     "git renamed": "mv .git .g2; cp -r .g2 .git; printf '[core]\\nfsmonitor=touch {s}\\n' >>.git/config",
     "git removed": "cp -r .git g; rm -rf .git; mv g .git; printf '[core]\\nfsmonitor=touch {s}\\n' >>.git/config",
-    "git by file": "cp -r .git g; printf '[core]\\nfsmonitor=touch {s}\\n' >>g/config; rm -rf .git; echo gitdir: g >.git",
+    "git by file": (
+        "cp -r .git g; printf '[core]\\nfsmonitor=touch {s}\\n' >>g/config; rm -rf .git; echo gitdir: g >.git"
+    ),
     "worktree config": "git config --worktree core.fsmonitor 'touch {s}'",
     "worktree config file": "printf '[core]\\nfsmonitor=touch {s}\\n' >.git/config.worktree",
     "attributes": "echo '* filter=evil' >.git/info/attributes",

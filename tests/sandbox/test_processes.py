@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.sandbox.conftest import BoxMaker
+from tests.sandbox.kit import FIXTURES, Box, alive, children, make_box
 
 from drawbar.boundary.unconfined import Adopting
 from drawbar.contracts.boundary import CommandResult
-from tests.sandbox.conftest import BoxMaker
-from tests.sandbox.kit import FIXTURES, Box, alive, children, make_box
 
 MODES = ("on", "off", "adopting")
 """With the file sandbox; without it, in a PID namespace; without any namespace."""
@@ -96,9 +96,12 @@ async def test_standard_input(either: Box) -> None:
 
 @pytest.mark.clause("BND-10")
 async def test_no_descriptor_but_three_is_handed_on(either: Box) -> None:
-    with open(os.devnull) as leaky:
-        os.set_inheritable(leaky.fileno(), True)
+    leaky = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(leaky, True)
+    try:
         shown = await either.text("ls /proc/self/fd; for fd in 0 1 2; do readlink /proc/self/fd/$fd; done")
+    finally:
+        os.close(leaky)
     lines = shown.split("\n")
     assert lines[:4] == ["0", "1", "2", "3"], "the fourth is the listing's own"
     assert lines[4] == "/dev/null"

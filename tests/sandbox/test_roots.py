@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.sandbox.conftest import BoxMaker
+from tests.sandbox.kit import git
 
 from drawbar.boundary.roots import check_root, nearest_repository, pin_root
 from drawbar.contracts.errors import WorkspaceRefused
-from tests.sandbox.conftest import BoxMaker
-from tests.sandbox.kit import git
 
 Repo = Callable[..., Path]
 
@@ -75,10 +75,13 @@ def refused(cwd: Path, *, hidden: tuple[Path, ...] = (), home: Path | None = Non
 @pytest.mark.clause("BND-1")
 @pytest.mark.parametrize(
     "path",
-    ["/", "//", "/proc/self/root", "/etc", "/usr", "/bin", "/sbin", "/lib", "/boot", "/dev", "/proc", "/sys", "/run"]
-    + ["/var", "/tmp", "/var/tmp", "/opt", "/home", "/root", "/srv", "/mnt", "/media", "/usr/bin", "/usr/local", "/etc/ssl"]
-    + ["/proc/self", "/sys/kernel", "/dev/shm", "/dev/pts", "/usr/share/doc", "/tmp/..", "/tmp/../etc"],
-)  # fmt: skip
+    [
+        *("/", "//", "/proc/self/root", "/etc", "/usr", "/bin", "/sbin", "/lib", "/boot", "/dev", "/proc", "/sys"),
+        *("/run", "/var", "/tmp", "/var/tmp", "/opt", "/home", "/root", "/srv", "/mnt", "/media", "/usr/bin"),
+        *("/usr/local", "/etc/ssl", "/proc/self", "/sys/kernel", "/dev/shm", "/dev/pts", "/usr/share/doc"),
+        *("/tmp/..", "/tmp/../etc"),
+    ],
+)
 def test_the_system_is_no_workspace(path: str) -> None:
     if not os.path.isdir(path):
         pytest.skip(f"{path} doesn't exist here")

@@ -169,7 +169,7 @@ def _mount_options(mounts: Iterable[Mount]) -> list[str]:
 def _make_private(table: MountTable) -> None:
     """Make the session's folders, and the entries in them that are mounted over."""
     for folder in table.private:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o1777)  # as programs expect of /tmp; the folder above is closed to everyone else
@@ -179,14 +179,14 @@ def _make_private(table: MountTable) -> None:
 
 def _make_anchor(anchor: Anchor) -> None:
     entry = anchor.folder / anchor.name
-    whole = not anchor.path.exists() or anchor.path.is_dir()
+    whole = not os.path.exists(anchor.path) or os.path.isdir(anchor.path)
     try:
         if whole:
             entry.mkdir(mode=0o755)
         else:
             entry.touch(mode=0o644, exist_ok=False)
     except FileExistsError:
-        if entry.is_symlink() or entry.is_dir() != whole:
+        if os.path.islink(entry) or os.path.isdir(entry) != whole:
             raise PrivateFolderTampered(f"{entry} was replaced") from None
 
 

@@ -25,7 +25,7 @@ def is_git_folder(path: Path) -> bool:
     """Whether git would take ``path`` for a git folder: it has a HEAD, and objects and refs or their whereabouts."""
     if not os.path.lexists(path / "HEAD"):
         return False
-    return (path / "commondir").is_file() or ((path / "objects").is_dir() and (path / "refs").is_dir())
+    return os.path.isfile(path / "commondir") or (os.path.isdir(path / "objects") and os.path.isdir(path / "refs"))
 
 
 def is_plain_folder(path: Path) -> bool:

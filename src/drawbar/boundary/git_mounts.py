@@ -127,7 +127,7 @@ def _unguardable(base: Path) -> str | None:
         return f"{base} is no git repository"
     if os.path.lexists(base / "commondir"):
         return f"{base}/commondir sends git to another folder"
-    linked = next((name for name in GUARDED if (base / name).is_symlink()), None)
+    linked = next((name for name in GUARDED if os.path.islink(base / name)), None)
     return None if linked is None else f"{base}/{linked} is a symlink"
 
 
@@ -259,7 +259,7 @@ def _elsewhere(mounts: GitMounts, root: PinnedRoot) -> None:
         mounts.writable.append(common)
         _guard(mounts, common, GUARDED)
         present = (common / name for name in _MAIN_CHECKOUTS)
-        mounts.read_only += [path for path in present if path.exists() and not path.is_symlink()]
+        mounts.read_only += [path for path in present if os.path.exists(path) and not os.path.islink(path)]
     else:
         mounts.readable.append(common)
         mounts.writable += [path for name in _WORKTREE_WRITES if is_plain_folder(path := common / name)]

@@ -83,7 +83,7 @@ def home_view(environ: Mapping[str, str]) -> HomeView:
     homes = _people_homes()
     if own is not None:
         homes.add(own)
-    masked = {folder for folder in homes | {Path(parent) for parent in _HOME_PARENTS} if folder.is_dir()}
+    masked = {folder for folder in homes | {Path(parent) for parent in _HOME_PARENTS} if os.path.isdir(folder)}
     readable: dict[Path, None] = {}
     if own is not None:
         for path in (*(own / name for name in LISTED), *_named_by_git(own), *_programs(environ, own)):
@@ -101,7 +101,7 @@ def _own_home(environ: Mapping[str, str]) -> Path | None:
     """``$HOME``, canonical, when it is a folder that can be masked."""
     named = environ.get("HOME", "")
     home = Path(os.path.realpath(named)) if os.path.isabs(named) else None
-    return home if home is not None and home.is_dir() and _maskable(home) else None
+    return home if home is not None and os.path.isdir(home) and _maskable(home) else None
 
 
 def _maskable(home: Path) -> bool:
@@ -135,7 +135,7 @@ def _named_by_git(home: Path) -> Iterable[Path]:
             value = config_value(config, "core", key)
             if value:
                 path = Path(os.path.normpath(home / value.removeprefix("~/")))
-                if path.is_relative_to(home) and path.is_file():
+                if path.is_relative_to(home) and os.path.isfile(path):
                     yield path
 
 
@@ -143,17 +143,17 @@ def _programs(environ: Mapping[str, str], home: Path) -> Iterable[Path]:
     """Folders of ``PATH`` below the home; of a virtual environment the whole of it, since its parts need each other."""
     for entry in environ.get("PATH", "").split(":"):
         folder = Path(os.path.normpath(entry)) if os.path.isabs(entry) else None
-        if folder is None or not folder.is_relative_to(home) or folder == home or not folder.is_dir():
+        if folder is None or not folder.is_relative_to(home) or folder == home or not os.path.isdir(folder):
             continue
         whole = folder.parent
-        yield whole if whole != home and (whole / "pyvenv.cfg").is_file() else folder
+        yield whole if whole != home and os.path.isfile(whole / "pyvenv.cfg") else folder
 
 
 def _credentials(environ: Mapping[str, str], home: Path | None, readable: Iterable[Path]) -> Iterable[Path]:
     yield from (path for path in system_credential_paths() if _opens(path))
     for variable in _CREDENTIAL_VARIABLES:
         for named in environ.get(variable, "").split(":"):
-            if os.path.isabs(named) and (path := Path(os.path.realpath(named))).exists() and len(path.parts) > 2:
+            if os.path.isabs(named) and os.path.exists(path := Path(os.path.realpath(named))) and len(path.parts) > 2:
                 yield path
     if home is None:
         return

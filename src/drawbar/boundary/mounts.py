@@ -84,7 +84,7 @@ def mount_table(plan: SandboxPlan) -> MountTable:
     kept = _pruned(entries.values(), base="read-only")
     if plan.private_tmp is None:
         return MountTable(mounts=tuple(_opened(kept)))
-    return _with_private(kept, plan.private_tmp, cache)
+    return _with_private(kept, plan, plan.private_tmp, cache)
 
 
 @functools.lru_cache(maxsize=32)
@@ -143,19 +143,20 @@ def _opened(mounts: Iterable[Mount]) -> list[Mount]:
     ]
 
 
-def _with_private(mounts: list[Mount], folder: Path, cache: Path | None) -> MountTable:
+def _with_private(mounts: list[Mount], plan: SandboxPlan, folder: Path, cache: Path | None) -> MountTable:
     """Bind the session's own folders in place of discarded ones.
 
     A command may have left anything in them, a symlink in the place of a mount point above all. So each folder on
-    the way from a private folder to a mount below it is a private mount of its own, over an entry that the harness
-    made: while a command runs, those names are mounts in its view and can't be renamed or replaced. Each set of
-    such names has folders of its own, so that no command runs without them.
+    the way from a private folder to a mount below it is a mount of its own, over an entry that the harness made:
+    while a command runs, those names are mounts in its view and can't be renamed or replaced. Each set of such
+    names has folders of its own, so that no command runs without them.
     """
     names = {TMP: "tmp", VAR_TMP: "var-tmp"}
     if cache is not None:
         names[cache] = "cache"
     places = {mount.path for mount in mounts if mount.path in names}
     held = _held(mounts, places)
+    closed = _closed(plan)
     bound: dict[Path, Mount] = {mount.path: mount for mount in mounts}
     anchors: list[Anchor] = []
     for place in sorted(places):
@@ -163,15 +164,34 @@ def _with_private(mounts: list[Mount], folder: Path, cache: Path | None) -> Moun
         base = folder / (f"{names[place]}-{_digest(inside)}" if inside else names[place])
         bound[place] = Mount(place, "private", base / "0")
         for path in inside:
-            for above in (*_between(place, path), path):
-                parent = bound[above.parent].source
-                assert parent is not None
-                anchors.append(Anchor(parent, above.name, above))
-                if above not in bound:
-                    bound[above] = Mount(above, "private", base / _digest([above]))
+            for step in (*_between(place, path), path):
+                parent = bound[step.parent].source
+                if parent is None:
+                    break  # below an empty folder, where names are made anew for each call
+                anchors.append(Anchor(parent, step.name, step))
+                if step not in bound:
+                    open_to_writes = plan.root.path.is_relative_to(step) and not any(map(step.is_relative_to, closed))
+                    bound[step] = (
+                        Mount(step, "private", base / _digest([step]))
+                        if open_to_writes
+                        else Mount(step, "hidden-folder")
+                    )
     ordered = sorted(bound.values(), key=lambda mount: mount.path.parts)
     sources = tuple(mount.source for mount in ordered if mount.kind == "private" and mount.source is not None)
     return MountTable(tuple(_opened(ordered)), sources, tuple(dict.fromkeys(anchors)))
+
+
+def _closed(plan: SandboxPlan) -> set[Path]:
+    """Folders that take no writes though they lie in a private one: homes, and checkouts beside the root.
+
+    A write there would seem to work and change nothing.
+    """
+    checkouts = {
+        Path(*path.parts[: path.parts.index(".git")])
+        for path in (*plan.writable, *plan.readable)
+        if ".git" in path.parts and not path.is_relative_to(plan.root.path)
+    }
+    return checkouts | set(plan.masked)
 
 
 def _held(mounts: Iterable[Mount], places: Container[Path]) -> dict[Path, Path]:

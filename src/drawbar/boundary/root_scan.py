@@ -115,7 +115,7 @@ class RootScan:
 
 def _closes(closed: Callable[[Path], bool], path: Path) -> bool:
     """Whether a path is closed, or is a folder of which everything inside is (``secrets/**``)."""
-    return closed(path) or (path.is_dir() and not path.is_symlink() and closed(path / _NO_SUCH_NAME))
+    return closed(path) or (os.path.isdir(path) and not os.path.islink(path) and closed(path / _NO_SUCH_NAME))
 
 
 def _topmost(paths: Iterable[Path]) -> Iterator[Path]:

@@ -103,7 +103,7 @@ class SandboxRunner:
             return CommandResult(cause="aborted", exit_code=None)
         check_root(self._policy.root)
         cwd = self._policy.root.working_directory if request.cwd is None else request.cwd
-        if not cwd.is_dir():
+        if not _is_folder(cwd):
             return _never_started(f"The folder {cwd} doesn't exist.")
         if self._policy.sandbox == "off" and request.scope != "read-only":
             return await self._run_open(request, cwd)
@@ -232,6 +232,10 @@ class SandboxRunner:
             result.denial = explain_links(text, self._policy.root, cwd) or self._backend.explain(text)
             if git.notes and "Read-only file system" in text and ".git" in text:
                 result.denial = f"{git.notes[0]}."
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)
 
 
 def _checker(plan: SandboxPlan) -> Check:
