@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import msgspec
 import pytest
 
-from drawbar.contracts.codec import Free, FreeJson, Ident, Meta, Opaque, OpaqueJson, Record, decode, encode, loads
+from drawbar.contracts.codec import (
+    Free,
+    FreeJson,
+    Ident,
+    Meta,
+    Opaque,
+    OpaqueJson,
+    Record,
+    decode,
+    encode,
+    inspect,
+    loads,
+)
 from drawbar.contracts.events import PAYLOADS
 from drawbar.contracts.events.base import Payload
 from drawbar.contracts.events.human import Choice, Question, QuestionRequested, sketch_fits
@@ -22,23 +33,22 @@ REDACTOR = SecretRedactor([(SECRET, "pw")])
 
 def planted(inspected: Any) -> Any:
     """A value of a type with the secret in every string of it."""
-    info = msgspec.inspect
     match inspected:
-        case info.Metadata():
+        case inspect.Metadata():
             return planted(inspected.type)
-        case info.StrType():
+        case inspect.StrType():
             return SECRET
-        case info.AnyType():
+        case inspect.AnyType():
             return {SECRET: [f"x {SECRET}"]}
-        case info.LiteralType():
+        case inspect.LiteralType():
             return inspected.values[0]
-        case info.ListType():
+        case inspect.ListType():
             return [planted(inspected.item_type)]
-        case info.UnionType():
+        case inspect.UnionType():
             return planted(inspected.types[0])
-        case info.StructType():
+        case inspect.StructType():
             return {field.encode_name: planted(field.type) for field in inspected.fields}
-        case info.BoolType():
+        case inspect.BoolType():
             return True
         case _:
             return 1
@@ -46,18 +56,17 @@ def planted(inspected: Any) -> Any:
 
 def declared(inspected: Any, kind: str | None = None) -> Any:
     """The sort of each string of ``planted``, in the same shape."""
-    info = msgspec.inspect
     match inspected:
-        case info.Metadata():
+        case inspect.Metadata():
             extra = inspected.extra_json_schema or {}
             return declared(inspected.type, extra.get("x-redaction", kind))
-        case info.StrType() | info.AnyType():
+        case inspect.StrType() | inspect.AnyType():
             return kind
-        case info.ListType():
+        case inspect.ListType():
             return [declared(inspected.item_type, kind)]
-        case info.UnionType():
+        case inspect.UnionType():
             return declared(inspected.types[0], kind)
-        case info.StructType():
+        case inspect.StructType():
             return {field.encode_name: declared(field.type) for field in inspected.fields}
         case _:
             return None
@@ -106,7 +115,7 @@ def test_an_undeclared_field_would_be_found() -> None:
 @pytest.mark.parametrize("tag", sorted(PAYLOADS))
 def test_free_text_is_redacted_and_nothing_else(tag: str) -> None:
     kind = PAYLOADS[tag]
-    inspected = msgspec.inspect.type_info(kind)
+    inspected = inspect.type_info(kind)
     payload = decode(encode(planted(inspected)), kind, what=tag)
     before = loads(encode(payload))
     after = redact_payload(payload, REDACTOR)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, inspect
 
 from drawbar.contracts.errors import InvalidInput
 
@@ -28,6 +28,7 @@ __all__ = [
     "Raw",
     "Record",
     "Request",
+    "Struct",
     "UnsetType",
     "as_object",
     "convert",
@@ -36,6 +37,7 @@ __all__ = [
     "encode",
     "field_names",
     "indent",
+    "inspect",
     "json_schema",
     "loads",
     "redaction_kind",

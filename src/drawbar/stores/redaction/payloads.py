@@ -11,18 +11,15 @@ from copy import copy
 from functools import cache
 from typing import Any, TypeVar
 
-import msgspec
-
-from drawbar.contracts.codec import redaction_kind
+from drawbar.contracts.codec import Struct, inspect, redaction_kind
 from drawbar.contracts.engine import Redactor
 from drawbar.contracts.events.human import SKETCH_COLUMNS, Choice
 
 __all__ = ["payload_redactor", "redact_payload", "undeclared"]
 
-S = TypeVar("S", bound=msgspec.Struct)
+S = TypeVar("S", bound=Struct)
 
 _Walk = Callable[[Any, Redactor], Any]
-_info = msgspec.inspect
 
 
 def redact_payload(payload: S, redactor: Redactor) -> S:
@@ -36,17 +33,17 @@ def payload_redactor(kind: type[S]) -> Callable[[S, Redactor], S]:
     return _of_struct(kind) or _unchanged
 
 
-def undeclared(kind: type[msgspec.Struct]) -> list[str]:
+def undeclared(kind: type[Struct]) -> list[str]:
     """Fields of ``kind``, nested ones included, that hold text without saying of what sort (CON-35)."""
-    return [f"{kind.__name__}.{place}" for place in _undeclared(_info.type_info(kind), "")]
+    return [f"{kind.__name__}.{place}" for place in _undeclared(inspect.type_info(kind), "")]
 
 
 def _undeclared(inspected: Any, place: str) -> list[str]:
-    if isinstance(inspected, _info.Metadata):
+    if isinstance(inspected, inspect.Metadata):
         return [] if redaction_kind(inspected) else _undeclared(inspected.type, place)
-    if isinstance(inspected, (_info.StrType, _info.AnyType, _info.BytesType, _info.RawType)):
+    if isinstance(inspected, (inspect.StrType, inspect.AnyType, inspect.BytesType, inspect.RawType)):
         return [place]
-    if isinstance(inspected, _info.StructType):
+    if isinstance(inspected, inspect.StructType):
         fields = inspected.fields
         return [at for field in fields for at in _undeclared(field.type, f"{place}.{field.name}".lstrip("."))]
     return [at for part in _parts(inspected) for at in _undeclared(part, place)]
@@ -54,11 +51,11 @@ def _undeclared(inspected: Any, place: str) -> list[str]:
 
 def _parts(inspected: Any) -> tuple[Any, ...]:
     """The types that a composed type is made of."""
-    if isinstance(inspected, _info.UnionType):
+    if isinstance(inspected, inspect.UnionType):
         return inspected.types
-    if isinstance(inspected, _info.TupleType):
+    if isinstance(inspected, inspect.TupleType):
         return inspected.item_types
-    if isinstance(inspected, _info.DictType):
+    if isinstance(inspected, inspect.DictType):
         return inspected.key_type, inspected.value_type
     item: Any = getattr(inspected, "item_type", None)
     return () if item is None else (item,)
@@ -66,25 +63,25 @@ def _parts(inspected: Any) -> tuple[Any, ...]:
 
 def _of(inspected: Any) -> _Walk | None:
     """The walk of a field's type; None where there is nothing to redact."""
-    if isinstance(inspected, _info.Metadata):
+    if isinstance(inspected, inspect.Metadata):
         kind = redaction_kind(inspected)
         if kind == "free":
             return _capped(inspected.type)
         return None if kind else _of(inspected.type)
-    if isinstance(inspected, _info.StructType):
+    if isinstance(inspected, inspect.StructType):
         return _of_struct(inspected.cls)
-    if isinstance(inspected, (_info.ListType, _info.VarTupleType)):
+    if isinstance(inspected, (inspect.ListType, inspect.VarTupleType)):
         return _of_items(inspected.item_type)
-    if isinstance(inspected, _info.DictType):
+    if isinstance(inspected, inspect.DictType):
         return _of_entries(inspected)
-    if isinstance(inspected, _info.UnionType):
+    if isinstance(inspected, inspect.UnionType):
         return _of_union(inspected)
     return None
 
 
-def _of_struct(kind: type[msgspec.Struct]) -> _Walk | None:
-    struct = _info.type_info(kind)
-    assert isinstance(struct, _info.StructType)
+def _of_struct(kind: type[Struct]) -> _Walk | None:
+    struct = inspect.type_info(kind)
+    assert isinstance(struct, inspect.StructType)
     walks: list[tuple[str, _Walk]] = [(field.name, found) for field in struct.fields if (found := _of(field.type))]
     if kind is Choice:
         walks = [(name, _sketch if name == "sketch" else of_field) for name, of_field in walks]
@@ -121,7 +118,7 @@ def _of_items(item: Any) -> _Walk | None:
     return walk
 
 
-def _of_entries(inspected: msgspec.inspect.DictType) -> _Walk | None:
+def _of_entries(inspected: inspect.DictType) -> _Walk | None:
     of_key, of_value = _of(inspected.key_type), _of(inspected.value_type)
     if of_key:
         return _whole
@@ -135,7 +132,7 @@ def _of_entries(inspected: msgspec.inspect.DictType) -> _Walk | None:
     return walk
 
 
-def _of_union(inspected: msgspec.inspect.UnionType) -> _Walk | None:
+def _of_union(inspected: inspect.UnionType) -> _Walk | None:
     walks = [walk for part in inspected.types if (walk := _of(part))]
     if not walks:
         return None
@@ -147,7 +144,7 @@ def _capped(inspected: Any) -> _Walk:
     """Free text or JSON; a placeholder longer than its secret is cut back to the field's limit."""
     limit: int | None = getattr(inspected, "max_length", None)
     if limit is None:
-        return _text if isinstance(inspected, _info.StrType) else _whole
+        return _text if isinstance(inspected, inspect.StrType) else _whole
 
     def walk(value: Any, redactor: Redactor) -> Any:
         after = redactor.text(value)
