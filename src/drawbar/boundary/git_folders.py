@@ -17,7 +17,7 @@ __all__ = ["config_value", "git_file_target", "is_git_folder", "is_plain_folder"
 _MAX_POINTER: Final = 8 * 1024
 _MAX_CONFIG: Final = 1024 * 1024
 _SECTION: Final = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
-_KEY: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(=|$|(?=[#;]))")
+_KEY: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:(=)|(?=[\r\n#;]|$))")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 
 
@@ -86,42 +86,51 @@ def config_value(file: Path, section: str, key: str) -> str | None:
         return None
     found: str | None = None
     current = ""
-    for line in _logical_lines(text):
-        rest = line
-        if (header := _SECTION.match(rest)) is not None:
+    at = 0
+    while at < len(text):
+        if (header := _SECTION.match(text, at)) is not None:
             subsection = f'"{header[2]}"' if header[2] is not None else ""
             current = header[1].lower() + subsection
-            rest = rest[header.end() :]
-        if current == section and (entry := _KEY.match(rest)) is not None and entry[1].lower() == key:
-            found = _value(rest[entry.end() :]) if entry[2] == "=" else "true"
+            at = header.end()
+        elif (entry := _KEY.match(text, at)) is not None:
+            value, at = _value(text, entry.end()) if entry[2] else ("true", entry.end())
+            if current == section and entry[1].lower() == key:
+                found = value
+        else:
+            at = _line_end(text, at) + 1
     return found
 
 
-def _logical_lines(text: str) -> list[str]:
-    # A backslash at the end of a line continues the value; git joins them before anything else.
-    return re.sub(r"\\\r?\n", "", text).splitlines()
-
-
-def _value(text: str) -> str:
+def _value(text: str, at: int) -> tuple[str, int]:
+    """A value from its ``=`` on, and where it ends: a quote protects, a backslash escapes or joins lines."""
     out: list[str] = []
-    quoted = False
     kept = 0
-    characters = iter(text.strip())
-    for character in characters:
+    quoted = False
+    while at < len(text) and text[at] != "\n":
+        character = text[at]
+        at += 1
+        if character in "#;" and not quoted:
+            return "".join(out[:kept]), _line_end(text, at)
         if character == '"':
             quoted = not quoted
-            kept = len(out)
         elif character == "\\":
-            following = next(characters, "")
-            out.append(_ESCAPES.get(following, following))
+            escaped = text[at : at + 2] if text.startswith("\r\n", at) else text[at : at + 1]
+            at += len(escaped)
+            if escaped.endswith("\n"):
+                continue
+            out.append(_ESCAPES.get(escaped, escaped))
             kept = len(out)
-        elif character in "#;" and not quoted:
-            break
-        else:
+        elif quoted or not character.isspace():
             out.append(character)
-            if quoted or not character.isspace():
-                kept = len(out)
-    return "".join(out[:kept])
+            kept = len(out)
+        elif out:
+            out.append(character)
+    return "".join(out[:kept]), at
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
 
 
 def _pointer(file: Path) -> str | None:
