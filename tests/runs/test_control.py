@@ -199,3 +199,28 @@ def test_a_descendant_of_any_live_owner_is_refused() -> None:
     finally:
         child.kill()
         child.wait()
+
+
+@pytest.mark.clause("RUN-9", "ARC-5")
+def test_a_caller_that_stays_connected_leaves_no_noise_when_the_owner_ends(tmp_path: Path) -> None:
+    code = textwrap.dedent(
+        """
+        import asyncio, sys
+        from pathlib import Path
+        from drawbar.runs.control import ControlServer
+
+        async def main():
+            server = ControlServer(Path(sys.argv[1]) / "drawbar" / "0", {})
+            await server.start()
+            reader, writer = await asyncio.open_unix_connection(str(server.path))
+            await asyncio.sleep(0.05)
+            await server.close()
+            assert await reader.read() == b""
+            writer.close()
+
+        asyncio.run(main())
+        """
+    )
+    with tempfile.TemporaryDirectory(prefix="drawbar-") as runtime:
+        done = subprocess.run([sys.executable, "-c", code, runtime], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -66,6 +66,7 @@ class ControlServer:
         self.path = folder / f"{os.getpid()}.sock"
         self._handlers = handlers
         self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Listen. Raises :class:`NotPermitted` when the folder isn't ours alone."""
@@ -74,15 +75,25 @@ class ControlServer:
             self.path.unlink()  # a dead process's, with our pid
         old = os.umask(0o177)
         try:
-            self._server = await asyncio.start_unix_server(self._serve, path=self.path, limit=REQUEST_LIMIT)
+            self._server = await asyncio.start_unix_server(self._accept, path=self.path, limit=REQUEST_LIMIT)
         finally:
             os.umask(old)
 
     async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            with contextlib.suppress(FileNotFoundError):
-                self.path.unlink()
+        """Stop listening and hang up: no connection outlives the server (ARC-5)."""
+        if self._server is None:
+            return
+        self._server.close()
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer), name="drawbar-control")
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sock = writer.get_extra_info("socket")
