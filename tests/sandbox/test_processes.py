@@ -220,6 +220,7 @@ async def test_stopping_a_wrapper_stops_its_worker(either: Box) -> None:
 @pytest.mark.parametrize("delay", [0, 0.001, 0.003, 0.006, 0.01, 0.02, 0.1])
 async def test_cancellation_at_any_moment_leaves_nothing(either: Box, delay: float) -> None:
     sleeper = tag()
+    await either.text("true")
     before = set(children())
     call = asyncio.create_task(either.sh(f"trap '' TERM; sleep {sleeper}; sleep {sleeper}"))
     await asyncio.sleep(delay)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from drawbar.boundary.aliases import LinkedFile, aliases, cover
-from drawbar.boundary.process import through_cancellation
 from drawbar.boundary.reach import deny_matcher
+from drawbar.boundary.supervised import through_cancellation
 
 __all__ = ["LIMIT_S", "RootScan", "Scanned"]
 
