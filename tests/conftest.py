@@ -20,12 +20,19 @@ _KEPT = {"DRAWBAR_CORPORA", "DRAWBAR_STREAMS"}
 MakeRepo = Callable[..., Path]
 
 
+@pytest.fixture(scope="session")
+def nobodys_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a test that asks for no data root of its own would put one: never the home of whoever runs it."""
+    return tmp_path_factory.mktemp("nobody") / "drawbar"
+
+
 @pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_environment(monkeypatch: pytest.MonkeyPatch, nobodys_root: Path) -> None:
     """No account, proxy, data root or git setting of whoever runs the tests reaches them."""
     for name in list(os.environ):
         if _PERSONAL.fullmatch(name) and name not in _KEPT:
             monkeypatch.delenv(name)
+    monkeypatch.setenv("DRAWBAR_HOME", str(nobodys_root))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     for who in ("AUTHOR", "COMMITTER"):
