@@ -42,6 +42,7 @@ def test_settlements_carry_status_code_and_outcome() -> None:
     assert (event.from_, event.to, event.code) == ("running", "interrupted", "user_abort")  # pyright: ignore[reportAttributeAccessIssue]
     broken = failed(ProviderError("no answer", kind="transport"))
     assert (broken.status, broken.code, broken.error) == ("failed", "provider_error", "provider_error")
+    assert broken.reason == "transport: no answer. Check the account's address and the network."
     defect = failed(RuntimeError("boom"))
     assert (defect.code, defect.error) == ("failed", "internal_error")
     assert "boom" in (defect.reason or "")

@@ -106,7 +106,7 @@ class HttpChannel:
         except (httpx2.ReadTimeout, httpx2.WriteTimeout) as error:
             raise transport_error(f"nothing came or went for {self._idle_s:g} s", cause="idle") from error
         except httpx2.ConnectError as error:
-            raise transport_error(f"could not connect: {_said(error)}", cause="connect") from error
+            raise transport_error(f"could not connect to {self._base_url}: {_said(error)}", cause="connect") from error
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             raise transport_error(f"the connection failed: {_said(error)}", cause="connection") from error
 

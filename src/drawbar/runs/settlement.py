@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drawbar.contracts.errors import DrawbarError
+from drawbar.contracts.errors import DrawbarError, ProviderError
 from drawbar.contracts.events.base import Payload
 from drawbar.contracts.events.lifecycle import Completed, Failed, StatusChanged
 from drawbar.contracts.status import Outcome, Status, terminal_code_of
@@ -41,8 +41,24 @@ def interrupted(code: str, reason: str) -> Settlement:
     return Settlement(status="interrupted", code=code, reason=reason)
 
 
+_NEXT = {
+    "auth": "Check the account's key.",
+    "rate_limit": "Wait a little, then go on with the same session.",
+    "quota": "The account has no credit or quota left; nothing but its owner can change that.",
+    "overloaded": "The provider is busy; try again later, the session goes on where it was.",
+    "context_overflow": "The conversation no longer fits into the model's context; start a new session.",
+    "refused": "Ask differently, or take another model.",
+    "transport": "Check the account's address and the network.",
+}
+"""What a person can do about each kind of provider error (MDL-5)."""
+
+
 def failed(error: BaseException) -> Settlement:
-    """An error ended the reply: its stable code maps to one terminal code."""
+    """An error ended the reply: its stable code maps to one terminal code; a provider's says of which kind it was."""
+    if isinstance(error, ProviderError):
+        told = error.message if error.message.endswith(".") else f"{error.message}."
+        reason = " ".join(filter(None, (f"{error.kind}: {told}", _NEXT.get(error.kind))))
+        return Settlement(status="failed", code=terminal_code_of(error.code), error=error.code, reason=reason)
     if isinstance(error, DrawbarError):
         return Settlement(status="failed", code=terminal_code_of(error.code), error=error.code, reason=error.message)
     return Settlement(

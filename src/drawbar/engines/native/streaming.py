@@ -29,8 +29,8 @@ class _Block:
 class DeltaWriter:
     """Streams one message's blocks into events.
 
-    Held text of every block is flushed before any later event of that message; what was written for a text
-    block, joined, is its completed text.
+    What a block's redactor holds back comes out at :meth:`end`, before the message's own event; what was
+    written for a text block, joined, is its completed text.
 
     Args:
         message_id: the message the deltas belong to.
