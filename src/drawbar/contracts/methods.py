@@ -209,7 +209,7 @@ METHODS: Final[dict[str, Method]] = {
         Method("runs.list", ListRuns, RunList, ("invalid_request",), "Runs, newest first, by filter and page."),
         Method("runs.family", RunRef, Family, ("not_found",), "A run's parents, children and continuations as a tree."),
         Method("runs.events", EventsInput, list[dict[str, Any]], ("not_found",), "The events written so far."),
-        Method("runs.follow", EventsInput, list[dict[str, Any]], ("not_found",), "Events as they are written, to the end."),
+        Method("runs.follow", EventsInput, list[dict[str, Any]], ("not_found",), "Events as they come, to the end."),
         Method("runs.prompt", RunRef, RunPrompt, ("not_found",), "What the model saw."),
         Method("runs.verify", RunRef, Verification, ("not_found",), "Recompute the chain of a run's log."),
         Method("runs.inspect", RunRef, Inspection, ("not_found",), "What is in a run's folder, damage included."),
