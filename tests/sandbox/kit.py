@@ -54,6 +54,7 @@ def make_box(
     environ: Mapping[str, str] | None = None,
     read_only: bool = False,
     unconfined: Any = None,
+    keep: bool = True,
     **policy: Any,
 ) -> Box:
     """A runner for ``root``, with the harness's own folder and the private folder made in ``folder``."""
@@ -69,6 +70,7 @@ def make_box(
         environ=os.environ if environ is None else environ,
         marker=MARKER,
         unconfined=unconfined,
+        keep=keep,
     )
     return Box(root=pinned.path, hidden=hidden, private=hidden / "private", runner=runner)
 

@@ -16,6 +16,7 @@ from tests.sandbox.conftest import FAR_FOLDER
 CHECKOUT = Path(__file__).parents[2]
 NOBODY = 65534
 AREAS = ["test_escapes.py", "test_hidden.py", "test_git_work.py", "test_processes.py", "test_ordinary_work.py"]
+AREAS += ["test_kept.py", "test_trial.py", "test_aliases.py", "test_roots.py"]
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,16 +25,20 @@ from tests.sandbox.kit import FIXTURES, Box, alive, children, make_box
 from drawbar.boundary.unconfined import Adopting
 from drawbar.contracts.boundary import CommandResult
 
-MODES = ("on", "off", "adopting")
-"""With the file sandbox; without it, in a PID namespace; without any namespace."""
+MODES: dict[str, dict[str, Any]] = {
+    "on": {},
+    "on, one each": {"keep": False},
+    "off": {"sandbox": "off"},
+    "off, one each": {"sandbox": "off", "keep": False},
+    "no namespaces": {"sandbox": "off", "unconfined": Adopting()},
+}
+"""With the file sandbox and without it, in a kept sandbox and in one a call, and without any namespace."""
 
 
 @pytest.fixture(params=MODES)
 def either(request: pytest.FixtureRequest, make: BoxMaker, git_repo: Callable[..., Path]) -> Box:
     """Boxes with and without the file sandbox: processes are ended alike (BND-18)."""
-    if request.param == "adopting":
-        return make(git_repo(), sandbox="off", unconfined=Adopting())
-    return make(git_repo(), sandbox=request.param)
+    return make(git_repo(), **MODES[request.param])
 
 
 def tag() -> str:
@@ -388,13 +393,11 @@ def test_a_killed_harness_leaves_no_process(
         f"""
         import asyncio
         from pathlib import Path
-        from drawbar.boundary.unconfined import Adopting
         from tests.sandbox.kit import make_box
+        from tests.sandbox.test_processes import MODES
 
         async def main():
-            unconfined = Adopting() if {mode!r} == "adopting" else None
-            mode = "on" if {mode!r} == "on" else "off"
-            box = make_box(Path({str(root)!r}), Path({str(tmp_path)!r}), sandbox=mode, unconfined=unconfined)
+            box = make_box(Path({str(root)!r}), Path({str(tmp_path)!r}), **MODES[{mode!r}])
             await box.sh("true")
             print("ready", flush=True)
             await box.sh("trap '' TERM; sleep {sleeper} & sleep {sleeper}")

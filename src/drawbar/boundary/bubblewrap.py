@@ -15,10 +15,10 @@ from typing import Final
 from drawbar.boundary.denials import explain
 from drawbar.boundary.mounts import Anchor, Mount, MountTable, mount_table, unconfined_table
 from drawbar.boundary.seccomp import open_filter
-from drawbar.boundary.supervisor import supervised_argv
+from drawbar.boundary.supervisor import SHELL, kept_argv, supervised_argv
 from drawbar.contracts.boundary import SandboxPlan, Trial, Wrapped
 
-__all__ = ["Bubblewrap", "PrivateFolderTampered"]
+__all__ = ["CALLS", "Bubblewrap", "PrivateFolderTampered"]
 
 _PLACES: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Never ``PATH``: a folder that a command can write may come first in it."""
@@ -41,6 +41,10 @@ _DANGEROUS_CAPABILITIES: Final = (
     *("CAP_DAC_READ_SEARCH", "CAP_BPF", "CAP_PERFMON", "CAP_CHECKPOINT_RESTORE"),
 )
 """What would undo a mask or reach another process's memory; an unconfined command of root goes without."""
+
+CALLS: Final = "/dev/.drawbar/calls"
+"""Where a kept sandbox shows the scripts of its calls: below a folder that is made anew in every scope."""
+_SHELL: Final = "/dev/.drawbar/sh"
 
 _OPTIONAL: Final = frozenset({"/tmp", "/var/tmp", "/dev/shm", "/run"})
 """Some machines lack one of these, or make it a symlink to another."""
@@ -83,25 +87,45 @@ class Bubblewrap:
         return self._trial
 
     def wrap(self, plan: SandboxPlan, argv: Sequence[str]) -> Wrapped:
-        """Make the command line; the caller owns the result's descriptors.
+        """Make the command line for one command; the caller owns the result's descriptors.
 
         Raises:
             FilterUnavailable: on an architecture without a system-call filter.
             PrivateFolderTampered: when the session's private folder can't be mounted safely.
             OSError: when a private folder can't be made.
         """
+        return self._wrap(plan, supervised_argv(argv), ())
+
+    def wrap_kept(self, plan: SandboxPlan, calls: Path) -> Wrapped:
+        """Make the command line of a sandbox that serves one command after another (PRF-2).
+
+        Args:
+            plan: what each of them may touch.
+            calls: the folder in which the harness writes their scripts; they show in :data:`CALLS`.
+
+        Raises:
+            As :meth:`wrap`.
+        """
+        shell = _unreadable_shell()
+        options = ["--ro-bind", str(calls), CALLS, "--perms", "0111", "--ro-bind-data", str(shell), _SHELL]
+        try:
+            return self._wrap(plan, kept_argv(_SHELL, confined=plan.scope != "outside"), options, shell)
+        except BaseException:
+            os.close(shell)
+            raise
+
+    def _wrap(self, plan: SandboxPlan, inner: list[str], more: Sequence[str], *passed: int) -> Wrapped:
         fds: list[int] = []
         ours, theirs = socket.socketpair()
         try:
             # A file takes the process id even when nobody is left to read it; on a socket bubblewrap would die
             # of that half-way and leave its child waiting for ever.
             fds.append(os.memfd_create("status", os.MFD_CLOEXEC))
-            status = ["--json-status-fd", str(fds[0])]
-            if plan.scope == "outside":
-                options = [*self._unconfined(plan), *status]
-            else:
+            options = [*(self._confined(plan) if plan.scope != "outside" else self._unconfined(plan)), *more]
+            options += ["--remount-ro", "/dev", *_LIFE, "--chdir", str(plan.cwd), "--json-status-fd", str(fds[0])]
+            if plan.scope != "outside":
                 fds.append(open_filter())
-                options = [*self._confined(plan), "--seccomp", str(fds[1]), *status]
+                options += ["--seccomp", str(fds[-1])]
             fds.append(_arguments(options))
             info_fd = os.dup(fds[0])
         except BaseException:
@@ -111,9 +135,9 @@ class Bubblewrap:
                 os.close(fd)
             raise
         return Wrapped(
-            argv=[str(self.path), "--args", str(fds[-1]), "--", *supervised_argv(argv)],
+            argv=[str(self.path), "--args", str(fds[-1]), "--", *inner],
             env=dict(plan.env),
-            pass_fds=tuple(fds),
+            pass_fds=(*fds, *passed),
             cwd="/",
             info_fd=info_fd,
             control_fd=theirs.detach(),
@@ -127,8 +151,7 @@ class Bubblewrap:
     def _confined(self, plan: SandboxPlan) -> list[str]:
         table = mount_table(plan)
         _make_private(table)
-        mounted = _mount_options(table.mounts)
-        return [*_BASE, *mounted, *_NAMESPACES, *_LIFE, "--chdir", str(plan.cwd)]
+        return [*_BASE, *_mount_options(table.mounts), *_NAMESPACES]
 
     def _unconfined(self, plan: SandboxPlan) -> list[str]:
         # Binding without devices keeps root off the raw disks, whose bytes no mask could cover.
@@ -139,7 +162,7 @@ class Bubblewrap:
                 options += ["--cap-drop", capability]
         else:
             options.append("--unshare-user")
-        return [*options, "--unshare-pid", *_LIFE, "--chdir", str(plan.cwd)]
+        return [*options, "--unshare-pid"]
 
 
 def _mount_options(mounts: Iterable[Mount]) -> list[str]:
@@ -199,11 +222,20 @@ def _devices() -> list[str]:
     return [*options, "--bind-try", "/dev/shm", "/dev/shm"]
 
 
+def _unreadable_shell() -> int:
+    with open(SHELL, "rb") as file:
+        return _in_memory("shell", file.read())
+
+
 def _arguments(options: Sequence[str]) -> int:
     """The options in a descriptor: out of the process list, and beyond the limit of a command line."""
-    fd = os.memfd_create("arguments", os.MFD_CLOEXEC)
+    return _in_memory("arguments", b"".join(os.fsencode(option) + b"\0" for option in options))
+
+
+def _in_memory(name: str, content: bytes) -> int:
+    fd = os.memfd_create(name, os.MFD_CLOEXEC)
     try:
-        os.write(fd, b"".join(os.fsencode(option) + b"\0" for option in options))
+        os.write(fd, content)
         os.lseek(fd, 0, os.SEEK_SET)
     except BaseException:
         os.close(fd)

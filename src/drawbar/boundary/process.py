@@ -12,7 +12,7 @@ from drawbar.boundary.supervised import DEATH_S, TERM_GRACE_S, Supervised, throu
 from drawbar.boundary.supervisor import GO, Word
 from drawbar.contracts.boundary import Wrapped
 
-__all__ = ["DRAIN_GRACE_S", "Check", "Outcome", "ProcessTree"]
+__all__ = ["DRAIN_GRACE_S", "Cause", "Check", "Outcome", "ProcessTree"]
 
 DRAIN_GRACE_S: Final = 0.15
 """How long what a command left may go on writing after the command itself ended."""
@@ -143,9 +143,9 @@ class ProcessTree:
         await self._finish()
 
     def _heed(self, word: Word) -> None:
-        if word.kind == "ready":
+        if word.kind == "ready" and not self._ready:
             self._begin()
-        else:
+        elif word.kind == "left" and self._left is None:
             self._left = word.number
             self._foreground_ended()
 

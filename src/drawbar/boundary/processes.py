@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 
-__all__ = ["carriers", "descendants", "signal_all"]
+__all__ = ["carriers", "descendants", "living_children", "signal_all"]
 
 
 def descendants(pid: int) -> list[int]:
@@ -30,6 +30,16 @@ def descendants(pid: int) -> list[int]:
             if child not in dead:
                 found.append(child)
     return found
+
+
+def living_children(pid: int) -> list[int]:
+    """The living children of ``pid``: in a namespace whose first process it is, none means that nothing lives."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+            children = [int(child) for child in file.read().split()]
+    except OSError:
+        return descendants(pid)
+    return [child for child in children if (stat := _stat(child)) is not None and stat[0] not in ("Z", "X")]
 
 
 def carriers(marker: str) -> list[int]:

@@ -7,23 +7,26 @@ root) and QLT-12 (one result within the limit, nothing left alive).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-import errno
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Final
 
-from drawbar.boundary.bubblewrap import PrivateFolderTampered
+from drawbar.boundary.bubblewrap import CALLS, Bubblewrap, PrivateFolderTampered
 from drawbar.boundary.denials import explain_links
 from drawbar.boundary.git_mounts import GitMounts, git_mounts, prepare_git, remove_redirects
 from drawbar.boundary.host import missing_mounts
+from drawbar.boundary.kept import KeptSandbox
 from drawbar.boundary.mounts import mount_table
 from drawbar.boundary.output import Output
 from drawbar.boundary.plan import HostView, build_plan, host_view
 from drawbar.boundary.process import Check, Outcome, ProcessTree
 from drawbar.boundary.root_scan import RootScan, Scanned
 from drawbar.boundary.roots import check_root
+from drawbar.boundary.supervised import through_cancellation
 from drawbar.boundary.unconfined import Adopting, end_carriers, pid_namespace_available
 from drawbar.contracts.boundary import (
     CommandRequest,
@@ -33,11 +36,14 @@ from drawbar.contracts.boundary import (
     SandboxPlan,
     Trial,
 )
+from drawbar.contracts.capability import Scope
 from drawbar.contracts.errors import SandboxUnavailable, UnsupportedFeature, WorkspaceRefused
 
 __all__ = ["SandboxRunner"]
 
 _ARTIFACT_CAP: Final = 64 * 1024 * 1024
+_LONGEST_WORD: Final = 128 * 1024
+"""The kernel's limit of one argument (MAX_ARG_STRLEN)."""
 _STDERR_BYTES: Final = 32 * 1024
 _VANISHED: Final = ("Can't find source path", "No such file or directory", "Can't mount tmpfs", "Can't create file")
 
@@ -53,6 +59,7 @@ class SandboxRunner:
         marker: ``NAME=value`` that every process of a call carries (BND-16).
         artifacts_cap_bytes: how much of one command's output its artifact holds.
         unconfined: what runs commands without the file sandbox; None takes the best that this machine has.
+        keep: whether one sandbox may serve one command after another (PRF-2).
     """
 
     def __init__(
@@ -65,6 +72,7 @@ class SandboxRunner:
         marker: str,
         artifacts_cap_bytes: int = _ARTIFACT_CAP,
         unconfined: SandboxBackend | None = None,
+        keep: bool = True,
     ) -> None:
         self._policy = policy
         self._backend = backend
@@ -73,9 +81,11 @@ class SandboxRunner:
         self._marker = marker
         self._cap = artifacts_cap_bytes
         self._unconfined = unconfined
+        self._keeps = keep
         self._scan = RootScan(policy.root.path, policy.deny_read)
         self._host: HostView | None = None
-        self._running: set[ProcessTree] = set()
+        self._running: set[ProcessTree | KeptSandbox] = set()
+        self._kept: KeptSandbox | None = None
         self._idle = asyncio.Event()
         self._closed = False
 
@@ -103,8 +113,9 @@ class SandboxRunner:
             return CommandResult(cause="aborted", exit_code=None)
         check_root(self._policy.root)
         cwd = self._policy.root.working_directory if request.cwd is None else request.cwd
-        if not _is_folder(cwd):
-            return _never_started(f"The folder {cwd} doesn't exist.")
+        why_not = _unstartable(request, cwd)
+        if why_not is not None:
+            return _never_started(why_not)
         if self._policy.sandbox == "off" and request.scope != "read-only":
             return await self._run_open(request, cwd)
         trial = await self._backend.trial()
@@ -125,8 +136,11 @@ class SandboxRunner:
         while self._running:
             self._idle.clear()
             await self._idle.wait()
+        if self._kept is not None:
+            await self._kept.close()
+            self._kept = None
 
-    # -- the two ways -----------------------------------------------------------------------------------
+    # -- the ways to run --------------------------------------------------------------------------------
 
     async def _run_confined(self, request: CommandRequest, cwd: Path) -> CommandResult:
         scanned = await self._scan.result() if request.scope == "workspace" or self._policy.deny_read else Scanned()
@@ -136,10 +150,11 @@ class SandboxRunner:
         git = GitMounts()
         for _attempt in range(2):
             git = self._git(request)
-            plan = self._plan(request, cwd, git=git, scanned=scanned)
-            result = await self._spawn(request, self._backend, plan)
+            plan = self._plan(request.scope, git=git, scanned=scanned)
+            result = await self._carry_out(request, cwd, self._backend, plan)
             # A path may go between the look and the mount; then the plan is made anew, once.
-            if result.denial or result.exit_code is not None or not any(sign in result.stderr for sign in _VANISHED):
+            vanished = result.exit_code is None and any(sign in result.stderr for sign in _VANISHED)
+            if result.denial or not vanished:
                 break
         assert result is not None
         if not result.denial:
@@ -147,8 +162,8 @@ class SandboxRunner:
         return result
 
     async def _run_open(self, request: CommandRequest, cwd: Path) -> CommandResult:
-        plan = self._plan(dataclasses.replace(request, scope="outside"), cwd, git=GitMounts(), scanned=Scanned())
-        return await self._spawn(request, self._open_backend(), plan)
+        plan = self._plan("outside", git=GitMounts(), scanned=Scanned())
+        return await self._carry_out(request, cwd, self._open_backend(), plan)
 
     def _open_backend(self) -> SandboxBackend:
         """Without the file sandbox: namespaces where they can be had, else a supervisor that adopts orphans."""
@@ -156,7 +171,89 @@ class SandboxRunner:
             self._unconfined = self._backend if pid_namespace_available() else Adopting()
         return self._unconfined
 
+    async def _carry_out(
+        self, request: CommandRequest, cwd: Path, backend: SandboxBackend, plan: SandboxPlan
+    ) -> CommandResult:
+        """In the kept sandbox when it is free and nothing forbids it, else in one of the call's own (PRF-2)."""
+        try:
+            if self._keeps and request.scope != "read-only" and isinstance(backend, Bubblewrap):
+                kept = await self._keep(backend, plan)
+                if kept is not None:
+                    return await self._enter(kept, request, cwd)
+            own = dataclasses.replace(plan, cwd=cwd, env=tuple((dict(plan.env) | dict(request.env)).items()))
+            return await self._spawn(request, backend, own)
+        except (OSError, PrivateFolderTampered) as error:
+            raise SandboxUnavailable(
+                f"The session's temporary folder {self._private_tmp} can't be used: {error}. Free some space or "
+                "remove that folder, then try again; nothing was run.",
+                cause=str(error),
+            ) from error
+
     async def _spawn(self, request: CommandRequest, backend: SandboxBackend, plan: SandboxPlan) -> CommandResult:
+        out, err = self._outputs(request)
+        wrapped = backend.wrap(plan, request.argv)
+        env = wrapped.env
+        try:
+            tree = ProcessTree(wrapped, out, err, stdin=request.stdin, check=_checker(plan))
+        except OSError as error:
+            return _never_started(f"The command could not be started: {error.strerror}.")
+        with self._watched(tree):
+            try:
+                outcome = await tree.run(request.limit_s)
+            finally:
+                _finish(out, err)
+                swept = end_carriers(env)
+        if outcome.refused is not None:
+            raise WorkspaceRefused(outcome.refused, path=str(self._policy.root.path))
+        return _result(outcome, out, err, swept)
+
+    async def _enter(self, kept: KeptSandbox, request: CommandRequest, cwd: Path) -> CommandResult:
+        out, err = self._outputs(request)
+        with self._watched(kept):
+            try:
+                outcome = await kept.run(
+                    request.argv,
+                    cwd=cwd,
+                    env=request.env,
+                    stdin=request.stdin,
+                    out=out,
+                    err=err,
+                    limit_s=request.limit_s,
+                )
+            finally:
+                _finish(out, err)
+                if not kept.usable:
+                    self._kept = None
+                    await kept.close()
+        return _result(outcome, out, err, 0)
+
+    async def _keep(self, backend: Bubblewrap, plan: SandboxPlan) -> KeptSandbox | None:
+        """The session's own sandbox, claimed for one call; None when another call is inside or none can be had."""
+        check = _checker(plan)
+        kept = self._kept
+        if kept is not None and kept.busy:
+            return None
+        if kept is not None and kept.usable and kept.plan == plan and kept.fault(check) is None:
+            kept.busy = True
+            return kept
+        self._kept = None
+        if kept is not None:
+            await kept.close()
+        self._private_tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
+        calls = Path(tempfile.mkdtemp(prefix="calls-", dir=self._private_tmp))
+        kept = KeptSandbox(backend.wrap_kept(plan, calls), plan, calls=calls, shown=CALLS)
+        kept.busy = True
+        try:
+            if await kept.open() and kept.fault(check) is None and not self._closed and self._kept is None:
+                self._kept = kept
+                return kept
+        except asyncio.CancelledError:
+            await through_cancellation(kept.close())
+            raise
+        await kept.close()
+        return None
+
+    def _outputs(self, request: CommandRequest) -> tuple[Output, Output | None]:
         out = Output(
             head_bytes=request.head_bytes,
             tail_bytes=request.tail_bytes,
@@ -164,41 +261,26 @@ class SandboxRunner:
             cap_bytes=self._cap,
             on_text=request.on_output,
         )
-        err = Output(head_bytes=_STDERR_BYTES, tail_bytes=_STDERR_BYTES) if request.separate else None
+        return out, Output(head_bytes=_STDERR_BYTES, tail_bytes=_STDERR_BYTES) if request.separate else None
+
+    @contextlib.contextmanager
+    def _watched(self, running: ProcessTree | KeptSandbox) -> Generator[None]:
+        self._running.add(running)
         try:
-            wrapped = backend.wrap(plan, request.argv)
-        except (OSError, PrivateFolderTampered) as error:
-            raise SandboxUnavailable(
-                f"The session's temporary folder {self._private_tmp} can't be used: {error}. Free some space or "
-                "remove that folder, then try again; nothing was run.",
-                cause=str(error),
-            ) from error
-        env = wrapped.env
-        try:
-            tree = ProcessTree(wrapped, out, err, stdin=request.stdin, check=_checker(plan))
-        except (OSError, ValueError) as error:
-            return _never_started(_why_not_started(error))
-        self._running.add(tree)
-        try:
-            outcome = await tree.run(request.limit_s)
+            yield
         finally:
-            out.finish()
-            swept = end_carriers(env)
-            self._running.discard(tree)
+            self._running.discard(running)
             self._idle.set()
-        if outcome.refused is not None:
-            raise WorkspaceRefused(outcome.refused, path=str(self._policy.root.path))
-        return _result(outcome, out, err, swept)
 
     # -- the plan ---------------------------------------------------------------------------------------
 
-    def _plan(self, request: CommandRequest, cwd: Path, *, git: GitMounts, scanned: Scanned) -> SandboxPlan:
+    def _plan(self, scope: Scope, *, git: GitMounts, scanned: Scanned) -> SandboxPlan:
         if self._host is None:
             self._host = host_view(self._policy, self._environ)
-        plan = build_plan(
+        return build_plan(
             self._policy,
-            request.scope,
-            cwd=cwd,
+            scope,
+            cwd=self._policy.root.path,
             private_tmp=self._private_tmp,
             environ=self._environ,
             marker=self._marker,
@@ -207,9 +289,6 @@ class SandboxRunner:
             denied=scanned.denied,
             kept=scanned.read_only,
         )
-        if not request.env:
-            return plan
-        return dataclasses.replace(plan, env=tuple((dict(plan.env) | dict(request.env)).items()))
 
     def _git(self, request: CommandRequest) -> GitMounts:
         mounts = git_mounts(self._policy.root)
@@ -232,10 +311,6 @@ class SandboxRunner:
             result.denial = explain_links(text, self._policy.root, cwd) or self._backend.explain(text)
             if git.notes and "Read-only file system" in text and ".git" in text:
                 result.denial = f"{git.notes[0]}."
-
-
-def _is_folder(path: Path) -> bool:
-    return os.path.isdir(path)
 
 
 def _checker(plan: SandboxPlan) -> Check:
@@ -289,9 +364,18 @@ def _never_started(why: str) -> CommandResult:
     return CommandResult(cause="error", exit_code=None, head=why, stderr=why, total=len(why), denial=why)
 
 
-def _why_not_started(error: OSError | ValueError) -> str:
-    if isinstance(error, OSError) and error.errno == errno.E2BIG:
-        return "The command is too long for the system; write it to a file and run that."
-    if isinstance(error, OSError):
-        return f"The command could not be started: {error.strerror}."
-    return "The command holds a zero byte, which no program can be given."
+def _unstartable(request: CommandRequest, cwd: Path) -> str | None:
+    if not os.path.isdir(cwd):
+        return f"The folder {cwd} doesn't exist."
+    for word in request.argv:
+        if "\0" in word:
+            return "The command holds a zero byte, which no program can be given."
+        if len(os.fsencode(word)) >= _LONGEST_WORD:
+            return "The command is too long for the system; write it to a file and run that."
+    return None
+
+
+def _finish(out: Output, err: Output | None) -> None:
+    out.finish()
+    if err is not None:
+        err.finish()

@@ -63,6 +63,7 @@ class Supervised:
         self._status = wrapped.info_fd
         self._to_send = memoryview(b"")
         self._init_fd: int | None = None
+        self._closed = False
         self._pipes: dict[int, int] = {}
         self.init_pid: int | None = None
         self.sinks: list[Output | None] = [None, None] if apart else [None]
@@ -125,7 +126,10 @@ class Supervised:
         await wait_for(self.emptied, DEATH_S)
 
     def close(self) -> None:
-        """Give every descriptor back; whatever is said or written later is lost."""
+        """Give every descriptor back; whatever is said or written later is lost. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
         held = (fd for fd in (self._pidfd, self._init_fd, self._status) if fd is not None)
         for fd in (*self._pipes, *held):
             self._loop.remove_reader(fd)
