@@ -6,8 +6,10 @@ import json
 import os
 import socket
 import subprocess
+import tempfile
 import time
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -524,13 +526,32 @@ def test_missing_folders_are_named_from_the_deepest_that_exists(tmp_path: Path) 
     target.close()
 
 
-@pytest.mark.clause("BND-3")
-def test_what_the_system_does_not_let_us_open_is_said(tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may open everything")
-    root = workspace(tmp_path)
+@pytest.fixture
+def as_nobody() -> Iterator[Path]:
+    """A folder of a user who may not open everything, and this process as that user."""
+    with tempfile.TemporaryDirectory() as folder:
+        if os.geteuid() != 0:
+            yield Path(folder)
+            return
+        os.chown(folder, 65534, 65534)
+        os.seteuid(65534)
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(0)
+
+
+@pytest.mark.clause("BND-3", "BND-7")
+def test_what_the_system_does_not_let_us_open_is_said(as_nobody: Path) -> None:
+    root = workspace(as_nobody)
     (root / "a.txt").chmod(0)
-    assert refused(root, "a.txt", "read") == "no_permission"
+    (root / "locked").mkdir(0)
+    (root / "only-enter").mkdir(0o300)
+    for access in ("read", "list", "write"):
+        assert refused(root, "a.txt", access) == "no_permission"
+        assert refused(root, "locked/x", access) == "no_permission"
+    assert resolved(root, "only-enter/new.txt") == "only-enter/new.txt"
+    (root / "locked").chmod(0o700)
 
 
 @pytest.mark.clause("BND-3", "BND-16", "BND-17")

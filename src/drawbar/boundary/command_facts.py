@@ -67,10 +67,10 @@ SHELLS: Final = _names("sh bash dash zsh ksh mksh fish csh tcsh rbash ash yash p
 """Covered only with a script file as their first argument."""
 
 EVAL_OPTIONS: Final[dict[str, tuple[str, frozenset[str]]]] = {
-    "python": ("c", _NONE),
-    "pypy": ("c", _NONE),
-    "node": ("epr", _names("eval print require import loader experimental-loader")),
-    "nodejs": ("epr", _names("eval print require import loader experimental-loader")),
+    "python": ("ci", _NONE),
+    "pypy": ("ci", _NONE),
+    "node": ("epri", _names("eval print require import loader experimental-loader")),
+    "nodejs": ("epri", _names("eval print require import loader experimental-loader")),
     "bun": ("epr", _names("eval print preload require import")),
     "deno": ("", _NONE),
     "perl": ("eEMmdx", _NONE),
@@ -213,12 +213,13 @@ SED_SCRIPT: Final = re.compile(
 """A sed program of one command that can't run or write anything."""
 
 ASSIGNMENTS: Final = re.compile(
-    r"PATH|HOME|SHELL|ENV|IFS|PS\d|CC|CXX|LD|AR|AS|BROWSER|SHELLOPTS|BASHOPTS|CDPATH|GLOBIGNORE|WGETRC|TERMINFO\w*"
-    r"|(?:LD|DYLD|GIT|BASH|XDG|LESS|NODE|NPM|npm|PNPM|YARN|PIP|UV|PYTHON|PYTEST|PERL|PERL5|RUBY|GEM|BUNDLE|JAVA|_JAVA|JDK"
-    r"|MAVEN|GRADLE|CARGO|RUST|RUSTC|GO|MAKE|DOCKER|SSH|SUDO|PHP|LUA|R|JULIA|ERL|ELIXIR|DOTNET|COMPlus|OPENSSL|SSL"
-    r"|CURL|ANSIBLE|CMAKE|TMPDIR|RIPGREP|FZF|TAR|ZIP|UNZIP|GREP|DENO|BUN|TSX|TS|NIX|CONDA|VIRTUAL|GCC|CFLAGS)\w*"
-    r"|\w*(?:PAGER|EDITOR|VISUAL|COMMAND|CMD|OPTS|OPTIONS|ARGS|FLAGS|WRAPPER|RUNNER|HOOKS?|PLUGINS?|PRELOAD|PROXY"
-    r"|proxy|PROGRAM|ASKPASS|LAUNCHER|INIT|RC)"
+    r"PATH|HOME|SHELL|ENV|IFS|PS\d|CC|CXX|LD|AR|AS|BROWSER|SHELLOPTS|BASHOPTS|CDPATH|GLOBIGNORE|INPUTRC|WGETRC|GOBIN"
+    r"|(?:LD|DYLD|GIT|BASH|XDG|NODE|NPM|npm|PNPM|YARN|PIP|UV|GEM|BUNDLE|JAVA|_JAVA|JDK|MAVEN|GRADLE|CARGO|RUSTC|DOCKER"
+    r"|SSH|SUDO|PHP|LUA|R|JULIA|ERL|DOTNET|COMPlus|OPENSSL|SSL|CURL|ANSIBLE|CMAKE|RIPGREP|FZF|DENO|BUN|TSX|NIX|CONDA"
+    r"|VIRTUAL|GCC|TERMINFO)_\w*"
+    r"|(?:PYTHON|PYTEST|PERL|RUBY|RUST|LESS|MAKE|ELIXIR)\w*"
+    r"|\w*(?:PAGER|EDITOR|VISUAL|COMMAND|CMD|OPTS?|OPTIONS|ARGS|FLAGS|WRAPPER|RUNNER|HOOKS?|PLUGINS?|PRELOAD|PROXY|proxy"
+    r"|PROGRAM|ASKPASS|LAUNCHER|OPEN|CLOSE)"
 )
 """Variables that choose what a program runs or loads; a command that sets one is never covered by a rule."""
 
@@ -231,7 +232,7 @@ OFFERED: Final = _beginnings(
     pytest,python -m pytest,python3 -m pytest,python -m mypy,python3 -m mypy,mypy,pyright,basedpyright
     ruff check,ruff format,tsc,eslint,jest,vitest,npm test,npm run *,npm ls,npm outdated,pnpm test,pnpm run *
     yarn test,yarn run *,bun test,bun run *,cargo build,cargo check,cargo test,cargo clippy,cargo fmt,cargo doc
-    cargo tree,go build,go test,go vet,go list,go doc,dotnet build,dotnet test,make *,just *
+    cargo tree,go build,go test,go vet,go list,go doc,dotnet build,dotnet test
     """
 )
 """Beginnings that are worth a rule ending in ``*`` (APR-14); a ``*`` here stands for one word, kept as it is."""

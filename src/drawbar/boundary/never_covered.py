@@ -32,6 +32,7 @@ def never_covered(command: PlainCommand) -> str | None:
         _shell(base, arguments)
         or _interpreter(base, arguments)
         or _option(name, arguments, facts.PROGRAM_OPTIONS)
+        or _option(base, arguments, facts.PROGRAM_OPTIONS)
         or _subcommand(name, arguments)
         or _special(name, arguments)
     )
