@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from drawbar.app import Harness
     from drawbar.app import open_harness as open
+    from drawbar.contracts.errors import DrawbarError
     from drawbar.contracts.run import RunInput
 
-__all__ = ["Harness", "RunInput", "__version__", "open"]
+__all__ = ["DrawbarError", "Harness", "RunInput", "__version__", "open"]
 
 __version__ = "0.1.0"
 
@@ -17,6 +18,7 @@ _LAZY = {
     "open": ("drawbar.app", "open_harness"),
     "Harness": ("drawbar.app", "Harness"),
     "RunInput": ("drawbar.contracts.run", "RunInput"),
+    "DrawbarError": ("drawbar.contracts.errors", "DrawbarError"),
 }
 
 

@@ -173,3 +173,39 @@ async def test_a_history_of_an_older_format_goes_on_in_a_copy(tmp_path: Path) ->
         assert Path(record.native_history) != old
         assert "Blue?" in str(b.server.requests[0].parsed)
         assert "Green." in str(b.server.requests[0].parsed)
+
+
+@pytest.mark.clause("QLT-20", "QLT-7", "CON-31")
+async def test_ids_and_names_that_hold_a_secret_are_replaced_and_pairs_stay_whole(tmp_path: Path) -> None:
+    secret = "wholly-secret-value-55182"
+    turns = [
+        reply(Block(tool="bash", id=f"toolu_{secret}", arguments={"command": "echo hi"})),
+        reply(Block(tool=f"tool_{secret}", id="toolu_2", arguments={})),
+        say("Done."),
+    ]
+    async with bench(tmp_path, turns, environ={"DB_PASSWORD": secret}) as b:
+        record, events = await b.run()
+        assert record.status == "completed"
+        started = of(events, "tool.started")[0]["call_id"]
+        results = [m["toolCallId"] for m in b.messages(record) if m["role"] == "toolResult"]
+        calls = [c["id"] for m in b.messages(record) if m["role"] == "assistant" for c in m["content"]
+                 if c["type"] == "toolCall"]  # fmt: skip
+        assert calls == results
+        assert calls[0] == started
+        for path in (p for p in b.data.rglob("*") if p.is_file()):
+            assert secret.encode() not in path.read_bytes(), path
+        assert b.server.errors == []
+
+
+@pytest.mark.clause("SES-2", "QLT-5")
+@pytest.mark.bug("SES-01", "SES-05")
+async def test_damage_in_a_resumed_history_is_said_once(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda _r: say("Yes.")) as b:
+        first, _ = await b.run("one", session_id="talk")
+        assert first.native_history is not None
+        with Path(first.native_history).open("ab") as file:
+            file.write(b'{"type":"message","id":"zz')
+        _, events = await b.run("two", session_id="talk", resume=True)
+        told = [n for n in of(events, "extension.notice") if n["code"] == "history_damaged"]
+        assert len(told) == 1
+        assert "line" in told[0]["message"]

@@ -89,3 +89,12 @@ WORDS = ["pytest", "ruff", "check", *";|>'\"()#$\\\n", "&&", "||", "2>&1", "<<EO
 def test_any_command_can_be_asked_about(words: list[str]) -> None:
     for check in checks_of(" ".join(words)):
         assert check.passed(0) in (True, None)
+
+
+@pytest.mark.clause("RUN-10", "CLI-1")
+def test_a_very_long_command_costs_no_time() -> None:
+    import time
+
+    began = time.monotonic()
+    assert checks_of("pytest " + "'a b' " * 400_000) == []
+    assert time.monotonic() - began < 0.5

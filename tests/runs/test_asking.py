@@ -217,3 +217,15 @@ async def test_several_pending_asks_must_be_named(tmp_path: Path) -> None:
         assert [r["decision"] for r in of(events, "approval.resolved")] == ["once", "deny"]
         with pytest.raises((NotFound, InvalidInput, Exception)):
             await b.harness.runs.approve(ApproveInput(run=run_id, decision="once", approval="a_"))
+
+
+@pytest.mark.clause("SES-18", "QLT-2")
+async def test_an_answer_to_another_question_is_no_answer(tmp_path: Path) -> None:
+    async with bench(tmp_path, TOUCH) as b:
+
+        async def confused(ask: ApprovalAsk, approval_id: str) -> Approval | None:
+            return Approval(approval_id="a_wrong", decision="once", by="test")
+
+        _, events = await b.run(approval="ask", ask_handler=confused)
+        assert not (b.project / "sentinel").exists()
+        assert of(events, "tool.refused")[0]["code"] == "needs_approval"

@@ -388,3 +388,102 @@ async def test_a_planted_secret_is_nowhere_on_disk_and_in_no_request(tmp_path: P
         assert deltas == completed
         assert "[redacted:" in completed
         assert b.server.errors == []
+
+
+@pytest.mark.clause("RUN-1", "API-1", "ARC-3")
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ({"approval": "yolo"}, "approval"),
+        ({"approval": ""}, "approval"),
+        ({"sandbox": "OFF"}, "sandbox"),
+        ({"text": 5}, "text"),
+        ({"text": None}, "text"),
+        ({"automatic": "yes"}, "automatic"),
+        ({"ask_timeout_s": float("nan")}, "ask_timeout_s"),
+        ({"ask_timeout_s": -1.0}, "ask_timeout_s"),
+        ({"model": ""}, "model"),
+        ({"narrow_tools": "read"}, "narrow_tools"),
+    ],
+)
+async def test_a_value_of_the_wrong_type_from_python_is_refused_by_field(
+    tmp_path: Path, fields: dict, names: str
+) -> None:
+    async with bench(tmp_path, [say("never")]) as b:
+        with pytest.raises(InvalidInput) as caught:
+            await b.harness.sessions.run(RunInput(**{"text": "hi", "cwd": str(b.project), **fields}))
+        assert caught.value.facts["field"] == names
+        assert b.harness.runs.list().runs == []
+
+
+@pytest.mark.clause("RUN-4")
+@pytest.mark.parametrize("broken", [{"ANTHROPIC_BASE_URL": "nonsense"}, {"ANTHROPIC_API_KEY": "two\nlines"}])
+async def test_an_account_that_no_client_can_use_leaves_no_run(tmp_path: Path, broken: dict[str, str]) -> None:
+    async with bench(tmp_path, [say("never")], environ=broken) as b:
+        with pytest.raises((InvalidInput, AccountUnavailable)):
+            await b.start()
+        assert b.harness.runs.list().runs == []
+
+
+@pytest.mark.clause("API-1")
+async def test_a_closed_harness_starts_nothing(tmp_path: Path) -> None:
+    async with bench(tmp_path, [say("never")]) as b:
+        harness = b.harness
+    with pytest.raises(InvalidInput, match="closed"):
+        await harness.sessions.run(RunInput(text="hi", cwd=str(tmp_path / "project")))
+
+
+@pytest.mark.clause("RUN-4", "QLT-11")
+@pytest.mark.bug("NAV-04")
+async def test_a_resumed_session_goes_on_in_its_own_folder_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path, lambda _r: say("Done.")) as b:
+        await b.run(session_id="talk")
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        monkeypatch.chdir(elsewhere)
+        started = await b.harness.sessions.run(RunInput(text="more", session_id="talk", resume=True))
+        await b.finish(started.run_id)
+        assert b.harness.runs.get(started.run_id).workspace_root == str(b.project)
+        b.project.rename(tmp_path / "gone")
+        with pytest.raises(WorkspaceRefused, match="is gone"):
+            await b.harness.sessions.run(RunInput(text="more", session_id="talk", resume=True))
+
+
+@pytest.mark.clause("SES-3")
+async def test_of_several_processes_that_start_one_session_exactly_one_does(tmp_path: Path) -> None:
+    import asyncio
+    import sys
+
+    code = (
+        "import asyncio, sys, drawbar\n"
+        "async def main():\n"
+        "    async with drawbar.open() as h:\n"
+        "        sys.stdin.readline()\n"
+        "        try:\n"
+        "            s = await h.sessions.run(drawbar.RunInput(text='x', cwd=sys.argv[1], session_id='talk'))\n"
+        "        except drawbar.DrawbarError as error:\n"
+        "            print(error.code)\n"
+        "            return\n"
+        "        print('started', flush=True)\n"
+        "        async for _ in h.runs.follow(s.run_id): pass\n"
+        "asyncio.run(main())\n"
+    )
+    slow = Turn(reply=[Block(text="x")], fault=Fault(kind="hang", seconds=3))
+    async with bench(tmp_path, lambda _r: slow) as b:
+        from tests.runs.kit import environment_for
+
+        environ = environment_for(b.server, b.data, tmp_path)
+        starters = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-c", code, str(b.project), env=environ,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            )
+            for _ in range(4)
+        ]  # fmt: skip
+        await asyncio.sleep(1.5)
+        answers = await asyncio.gather(*(starter.communicate(b"go\n") for starter in starters))
+        said = sorted(answer[0].decode().split()[0] for answer in answers)
+        assert said == ["session_busy"] * 3 + ["started"]
+        assert len(b.harness.runs.list().runs) == 1

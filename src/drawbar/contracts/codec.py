@@ -8,7 +8,7 @@ be half obeyed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -42,6 +42,7 @@ __all__ = [
     "loads",
     "redaction_kind",
     "struct_field_types",
+    "values_of",
 ]
 
 T = TypeVar("T")
@@ -130,6 +131,11 @@ def convert(value: Any, kind: type[T], *, what: str) -> T:
 def as_object(value: Any) -> dict[str, Any] | None:
     """``value`` when it is a JSON object, else None: for data whose shape nobody promised."""
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def values_of(value: msgspec.Struct, *, leave_out: Container[str] = ()) -> dict[str, Any]:
+    """A struct's fields by name, as they are, but for those to leave out."""
+    return {name: getattr(value, name) for name in value.__struct_fields__ if name not in leave_out}
 
 
 def field_names(kind: type[msgspec.Struct]) -> tuple[str, ...]:

@@ -14,6 +14,9 @@ from typing import Final, Literal
 
 __all__ = ["Check", "checks_of"]
 
+LONGEST: Final = 20_000
+"""Characters; reading a command takes time that grows with its square, and nobody types a check this long."""
+
 Kind = Literal["test", "build", "lint", "types"]
 Tells = Literal["all", "success", "nothing"]
 
@@ -100,7 +103,9 @@ class Check:
 
 
 def checks_of(command: str) -> list[Check]:
-    """The checks in a shell command, in order; none when it can't be read."""
+    """The checks in a shell command, in order; none when it can't be read, or is too long to be one."""
+    if len(command) > LONGEST:
+        return []
     parts = _split(command)
     found: list[tuple[int, Kind]] = [(place, kind) for place, part in enumerate(parts) if (kind := _kind(part.words))]
     checks: list[Check] = []

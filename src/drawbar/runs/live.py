@@ -197,9 +197,9 @@ class LiveRun:
             if handler not in done:
                 return nobody
             given = handler.result()
-            if given is not None:
+            if given is not None and given.approval_id == approval_id:
                 return given
-            # The surface gave up (its terminal closed, say); others may still answer within the time-out.
+            # The surface gave up, or answered something else; others may still answer within the time-out.
             return await asyncio.wait_for(answer, limit) if limit else nobody
         except TimeoutError:
             return nobody

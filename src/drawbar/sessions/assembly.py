@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from drawbar.contracts.boundary import PinnedRoot, Policy, Trial
     from drawbar.contracts.capability import CapabilitySet
     from drawbar.contracts.engine import Engine
+    from drawbar.contracts.model import Account
     from drawbar.contracts.run import RunRecord
     from drawbar.contracts.tool import ToolExecutor, ToolSpec
     from drawbar.runs.live import LiveRun
@@ -36,6 +37,10 @@ class Assembly(Protocol):
 
     def engine(self, name: str) -> Engine:
         """Raises :class:`UnsupportedFeature` for an engine that isn't built."""
+        ...
+
+    def check(self, account: Account) -> None:
+        """Refuse an account that no client can use, before there is a run (RUN-4)."""
         ...
 
     def specs(self) -> tuple[ToolSpec, ...]:

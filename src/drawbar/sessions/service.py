@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from drawbar.contracts.boundary import Policy
 from drawbar.contracts.clock import Clock, stamp
 from drawbar.contracts.engine import Binding, EngineSession, EngineSpec, Redactor
-from drawbar.contracts.errors import DrawbarError, NotFound, SessionBusy
+from drawbar.contracts.errors import DrawbarError, InvalidInput, NotFound, SessionBusy, WorkspaceRefused
 from drawbar.contracts.events.lifecycle import SandboxChanged, Started
 from drawbar.contracts.ids import new_id
 from drawbar.contracts.methods import RunStart
@@ -24,7 +24,8 @@ from drawbar.runs.settlement import failed
 from drawbar.runs.turn import run_turn
 from drawbar.sessions.prompting import conversation_prompt
 from drawbar.sessions.validate import validate
-from drawbar.stores.history import select_history
+from drawbar.stores.history import list_histories, select_history
+from drawbar.stores.locks import file_lock
 
 if TYPE_CHECKING:
     from drawbar.contracts.boundary import PinnedRoot
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from drawbar.stores.runs import RunStore
 
 __all__ = ["Pins", "Sessions"]
+
+START_LOCK_S = 5.0
+"""Two processes that start a run of one session meet here; each holds it for a few milliseconds (SES-3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class Sessions:
         self._version = version
         self._turns: set[asyncio.Task[None]] = set()
         self._starting: set[str] = set()
+        self._closed = False
 
     async def run(self, request: RunInput, *, ask_handler: AskHandler | None = None) -> RunStart:
         """Start a run and return its ids at once; the reply streams as events (API-2).
@@ -104,20 +109,22 @@ class Sessions:
             SessionBusy: another run of this session is active.
             CapabilitiesFrozen: this run id was launched with another capability set.
         """
+        if self._closed:
+            raise InvalidInput("the harness is closed; open it again to start runs")
         validate(request)
         session_id = request.session_id or new_id("session")
         if session_id in self._starting:
             raise SessionBusy(f"session {session_id} is just starting another run", session=session_id)
         self._starting.add(session_id)
         try:
-            self._refuse_if_busy(session_id)
             pins = self._pin(request, session_id)
             return await self._start(request, session_id, pins, ask_handler)
         finally:
             self._starting.discard(session_id)
 
     async def close(self) -> None:
-        """Wait until every run that was started here has let go of what it opened."""
+        """Start nothing more; wait until every run that was started here has let go of what it opened."""
+        self._closed = True
         await asyncio.gather(*self._turns, return_exceptions=True)
 
     # -- pinning ----------------------------------------------------------------------------------
@@ -134,13 +141,14 @@ class Sessions:
                 )
 
     def _pin(self, request: RunInput, session_id: str) -> Pins:
-        cwd = request.cwd or os.getcwd()
+        folder = Path(request.session_dir) if request.session_dir else self._layout.history_dir(session_id)
+        history = self._select(folder, request, session_id)
+        cwd = request.cwd or self._began_in(history) or os.getcwd()
         narrowed_to_reading = request.narrow_scopes == ["read-only"] or request.approval == "read-only"
         root = self._assembly.pin(cwd, read_only=narrowed_to_reading)
         settings = self._settings(root.path)
-        folder = Path(request.session_dir) if request.session_dir else self._layout.history_dir(session_id)
-        history = self._select(folder, request, session_id)
         account = self._accounts.resolve(request.account or settings.account)
+        self._assembly.check(account)
         automatic = request.automatic or request.trigger in NEVER_ASKED or request.trigger == "role"
         mode = approval_mode(request.approval or settings.approval, settings.project_approval, automatic=automatic)
         capabilities = freeze(
@@ -164,6 +172,17 @@ class Sessions:
             notices=settings.notices,
         )
 
+    def _began_in(self, history: Path | None) -> str | None:
+        """A session resumed without a folder goes on in its own, never silently in another (NAV-04)."""
+        if history is None:
+            return None
+        folder = next((head.cwd for head in list_histories(history.parent) if head.path == history), "")
+        if folder and not Path(folder).is_dir():
+            raise WorkspaceRefused(
+                f"{folder}, where this session worked, is gone; name the folder to go on in", folder=folder
+            )
+        return folder or None
+
     def _select(self, folder: Path, request: RunInput, session_id: str) -> Path | None:
         if not request.resume:
             return None
@@ -180,7 +199,9 @@ class Sessions:
         record.engine_version = engine.version()
         socket = await self._registry.socket()
         wake = self._registry.wake(record.id)
-        log = self._store.create(record, pins.capabilities, socket=socket, relay=lambda _lines: wake.notify())
+        with file_lock(self._layout.locks / f"session-{session_id}", START_LOCK_S):
+            self._refuse_if_busy(session_id)
+            log = self._store.create(record, pins.capabilities, socket=socket, relay=lambda _lines: wake.notify())
         live = LiveRun(
             record,
             log,

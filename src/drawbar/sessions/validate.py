@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
+from drawbar.contracts.codec import convert, values_of
 from drawbar.contracts.errors import InvalidInput
 from drawbar.contracts.ids import is_id
 from drawbar.contracts.run import ASKED_TRIGGERS, NEVER_ASKED, RunInput
@@ -13,6 +15,7 @@ __all__ = ["MAX_TEXT", "validate"]
 
 MAX_TEXT = 8 * 1024 * 1024
 """Characters of one request; more belongs into a file that the agent reads."""
+_FIELD = re.compile(r"\$\.(\w+)")
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -22,6 +25,7 @@ def validate(request: RunInput) -> None:
     Raises:
         InvalidInput: with the field named; nothing was written.
     """
+    _check_types(request)
     if not request.text.strip():
         raise InvalidInput("text: the request is empty; say what should be done", field="text")
     if len(request.text) > MAX_TEXT:
@@ -47,3 +51,21 @@ def validate(request: RunInput) -> None:
         raise InvalidInput(f"trigger: unknown value {request.trigger!r}; known are {known}", field="trigger")
     if request.cwd is not None and not Path(request.cwd).is_absolute():
         raise InvalidInput("cwd: must be an absolute path", field="cwd")
+
+
+def _check_types(request: RunInput) -> None:
+    """A struct made in Python holds whatever it was given; only reading it back checks the types (ARC-3)."""
+    text = request.text
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput("text: must be a string", field="text")
+    try:
+        convert(values_of(request, leave_out={"text", "harness"}) | {"text": ""}, RunInput, what="run input")
+    except InvalidInput as error:
+        named = _FIELD.search(error.message)
+        field = named[1] if named else "input"
+        raise InvalidInput(f"{field}: {error.message.removeprefix('run input: ')}", field=field) from error
+    if not math.isfinite(request.ask_timeout_s):
+        raise InvalidInput("ask_timeout_s: must be a finite number of seconds", field="ask_timeout_s")
+    for name in ("account", "model", "effort"):
+        if getattr(request, name) == "":
+            raise InvalidInput(f"{name}: is empty; leave it out or name one", field=name)

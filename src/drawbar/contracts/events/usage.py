@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from drawbar.contracts.codec import Free, Ident, Meta, OpaqueJson, Record
+from drawbar.contracts.codec import Free, FreeJson, Ident, Meta, Record
 from drawbar.contracts.events.base import Payload
 
 MAX_SUMMARY = 4000
@@ -33,7 +33,7 @@ class RequestUsage(Usage):
     reasoning_summary: (
         Annotated[str, Meta(max_length=MAX_SUMMARY, extra_json_schema={"x-redaction": "free"})] | None
     ) = None
-    raw: OpaqueJson = None
+    raw: FreeJson = None
 
 
 class UsageUpdated(Payload):

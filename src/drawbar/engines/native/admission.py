@@ -39,8 +39,10 @@ def admit_assistant(message: Mapping[str, Any], streamed: Mapping[int, str], red
     sent: list[Any] = []
     for index, block in enumerate(_blocks(message)):
         kind = block.get("type")
-        if kind == "text" and index in streamed:
-            clean = {**redactor.value(block), "text": streamed[index]}
+        if kind == "text" and streamed:
+            clean = {**redactor.value(block), "text": streamed.get(index, "")}
+        elif kind == "toolCall":
+            clean = {**redactor.value(block), "id": block.get("id")}
         elif kind == "providerBlock" or any(field in block for field in SIGNED_FIELDS):
             clean = _signed(block, redactor)
             stored.append(clean)

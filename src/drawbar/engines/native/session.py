@@ -8,12 +8,13 @@ whole (QLT-14).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from drawbar.contracts.clock import Clock
 from drawbar.contracts.engine import Binding, EngineSpec, TurnEnd
-from drawbar.contracts.errors import DrawbarError, ProviderError, UnsupportedFeature
+from drawbar.contracts.errors import DrawbarError, ProviderError, StorageFailed, UnsupportedFeature
 from drawbar.contracts.events.lifecycle import ContextSnapshot, ExtensionNotice
 from drawbar.contracts.events.message import MessageCompleted
 from drawbar.contracts.events.tool import ToolRefused
@@ -27,6 +28,10 @@ from drawbar.engines.native.streaming import DeltaWriter
 from drawbar.engines.native.usage import UsageMeter, native_usage
 from drawbar.stores.history import HistoryFile
 
+REPAIRS_SHOWN = 5
+SAVE_EVERY_S = 0.25
+SAVE_FOR_S = 10.0
+"""How long a history that the disk refuses is tried again before it is let go."""
 CUT_REPLIES_LIMIT = 3
 """Consecutive replies whose calls the output limit cut off, after which the run fails instead of looping."""
 
@@ -48,7 +53,8 @@ class NativeSession:
         self._builder = provider.builder(spec.settings)
         messages = history.messages()
         self._builder.reset(messages)
-        self._distinct = DistinctCalls(messages)
+        self._distinct = DistinctCalls(messages, binding.redactor)
+        self._told: int = 0
         self.native_session_id = history.session_id
         self.native_history = str(history.path)
         self.model = spec.settings.model
@@ -58,6 +64,7 @@ class NativeSession:
 
     async def prompt(self, text: str) -> TurnEnd:
         """Carry one request to the model's own end of the reply."""
+        self._tell_repairs()
         self._note_model()
         for kind, note in self._binding.notes:
             self._append_note(kind, note)
@@ -100,9 +107,30 @@ class NativeSession:
         self._binding = binding
 
     async def close(self) -> None:
-        """Give back the history's lock and the connection."""
-        self._history.close()
-        await self._provider.close()
+        """Write what the disk refused so far, if it takes it in time; give back the lock and the connection."""
+        try:
+            deadline = self._clock.monotonic() + SAVE_FOR_S
+            while self._history.unsaved and self._clock.monotonic() < deadline:
+                with contextlib.suppress(StorageFailed):
+                    self._history.flush()
+                    break
+                await asyncio.sleep(SAVE_EVERY_S)
+            self._history.close()
+        finally:
+            await self._provider.close()
+
+    def _tell_repairs(self) -> None:
+        """Say once what was skipped or mended in the history, with place and size (SES-2, QLT-5)."""
+        repairs = self._history.repairs[self._told :]
+        self._told += len(repairs)
+        if repairs:
+            shown = "; ".join(f"{one.kind} at line {one.line} ({one.bytes} bytes)" for one in repairs[:REPAIRS_SHOWN])
+            more = f" and {len(repairs) - REPAIRS_SHOWN} more" if len(repairs) > REPAIRS_SHOWN else ""
+            self._notice(
+                "history_damaged",
+                f"parts of this conversation's history could not be used: {shown}{more}. "
+                "The file keeps them; `drawbar sessions inspect` shows all.",
+            )
 
     # -- the history ------------------------------------------------------------------------------
 
