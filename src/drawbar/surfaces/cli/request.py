@@ -77,21 +77,23 @@ def build_request(
 ) -> RunInput:
     """The service's input from what was typed; only what was typed is set, so that settings keep their say.
 
-    ``session`` is a whole id, whose conversation is gone on with.
+    ``session`` is a whole id, whose conversation is gone on with: in the folder where it began, unless ``cwd``
+    names another.
 
     Raises:
         InvalidInput: ``cwd`` is no folder.
     """
     from drawbar.contracts.run import RunInput
 
+    own = session is not None and cwd is None
     folder = Path(os.path.abspath(cwd)) if cwd is not None else Path.cwd()
-    if not folder.is_dir():
+    if not own and not folder.is_dir():
         raise InvalidInput(f"--cwd: {folder} is no folder", field="cwd")
     return RunInput(
         text=text,
         session_id=session,
         resume=session is not None,
-        cwd=str(folder),
+        cwd=None if own else str(folder),
         account=account,
         model=model,
         effort=effort,
