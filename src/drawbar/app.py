@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from drawbar import __version__
 from drawbar.config import load_settings
 from drawbar.contracts.clock import Clock, SystemClock
-from drawbar.contracts.errors import UnsupportedFeature
+from drawbar.contracts.errors import DrawbarError, UnsupportedFeature
 from drawbar.contracts.methods import Check, Recovery, ReindexOutput
 from drawbar.contracts.settings import Settings
 from drawbar.runs.control import socket_folder
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from drawbar.contracts.tool import ToolSpec
     from drawbar.runs.live import LiveRun
 
-__all__ = ["Harness", "open_harness"]
+__all__ = ["Harness", "diagnose", "open_harness", "root_exists"]
 
 
 class Harness:
@@ -44,10 +44,11 @@ class Harness:
     Made by :func:`open_harness`; use it as ``async with drawbar.open() as harness``.
     """
 
-    def __init__(self, *, sessions: Sessions, runs: RunRegistry, store: RunStore, recovery: Recovery,
-                 checks: Callable[[], AsyncIterator[Check]]) -> None:  # fmt: skip
+    def __init__(self, *, sessions: Sessions, runs: RunRegistry, approvals: ApprovalStore, store: RunStore,
+                 recovery: Recovery, checks: Callable[[], AsyncIterator[Check]]) -> None:  # fmt: skip
         self.sessions = sessions
         self.runs = runs
+        self.approvals = approvals
         self.recovery = recovery
         self._store = store
         self._checks = checks
@@ -102,7 +103,7 @@ async def open_harness(
     async def checks() -> AsyncIterator[Check]:
         from drawbar.runs.health import examine
 
-        async for check in examine(layout, store, account_list, assembly.backend()):
+        async for check in examine(layout, account_list, assembly.backend(), lambda: settings(None), store):
             yield check
 
     sessions = Sessions(
@@ -118,12 +119,50 @@ async def open_harness(
         sockets=sockets,
         version=__version__,
     )
-    harness = Harness(sessions=sessions, runs=registry, store=store, recovery=recovery, checks=checks)
+    harness = Harness(
+        sessions=sessions, runs=registry, approvals=approvals, store=store, recovery=recovery, checks=checks
+    )
     try:
         yield harness
     finally:
         await registry.close()
         await sessions.close()
+
+
+def root_exists(environ: Mapping[str, str]) -> bool:
+    """Whether anything is where the data root belongs; what can't be looked at counts, and opening it says why."""
+    try:
+        os.lstat(Layout.resolve(environ).data)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+async def diagnose(*, environ: Mapping[str, str] | None = None) -> list[Check]:
+    """What :meth:`Harness.doctor` finds, also where the data root isn't there yet or can't be opened (CLI-4).
+
+    Nothing is made: a root that isn't there is only named.
+    """
+    from drawbar.boundary.bubblewrap import Bubblewrap
+    from drawbar.runs.health import examine
+
+    environment = dict(os.environ if environ is None else environ)
+    layout = Layout.resolve(environment)
+    fault: DrawbarError | None = None
+    if root_exists(environment):
+        try:
+            async with open_harness(environ=environment) as harness:
+                return await harness.doctor()
+        except DrawbarError as error:
+            fault = error
+    accounts = Accounts(environment, SecretRedactor(known_from_environment(environment)))
+
+    def settings() -> Settings:
+        return load_settings(layout.config, layout.data, None)
+
+    return [check async for check in examine(layout, accounts, Bubblewrap(), settings, fault=fault)]
 
 
 class _Assembly:
@@ -153,6 +192,11 @@ class _Assembly:
         from drawbar.models import provider_for
 
         return NativeEngine(lambda account: provider_for(account, clock=self._clock), self._clock)
+
+    def check(self, account: Account) -> None:
+        from drawbar.models import provider_for
+
+        provider_for(account, clock=self._clock)  # opens nothing yet
 
     def specs(self) -> tuple[ToolSpec, ...]:
         from drawbar.tools.registry import builtin_tools

@@ -6,11 +6,12 @@ import asyncio
 import os
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from drawbar.contracts.errors import DrawbarError
+from drawbar.contracts.errors import DrawbarError, IncompatibleRoot
 from drawbar.contracts.methods import Check
 
 if TYPE_CHECKING:
@@ -25,18 +26,37 @@ LOW_SPACE = 200 * 1024 * 1024
 GIT_LIMIT_S = 5.0
 
 
-async def examine(layout: Layout, store: RunStore, accounts: Accounts, backend: SandboxBackend) -> AsyncIterator[Check]:
-    """All findings, in the order a person would mend them."""
+async def examine(
+    layout: Layout,
+    accounts: Accounts,
+    backend: SandboxBackend,
+    settings: Callable[[], object],
+    store: RunStore | None = None,
+    fault: DrawbarError | None = None,
+) -> AsyncIterator[Check]:
+    """All findings, in the order a person would mend them; also where the root can't be opened.
+
+    Args:
+        layout: the three folders.
+        accounts: those of the environment.
+        backend: is tried with a real command.
+        settings: reads the user's settings; raises for a file that can't be read or is wrong.
+        store: of the open root, None where it isn't open.
+        fault: why it couldn't be opened.
+    """
     yield await _sandbox(backend)
     yield _search("ripgrep", "rg", "ripgrep")
     yield _search("fd", "fdfind", "fd-find", "fd")
     yield await _git()
     yield _accounts(accounts)
-    yield _writable(layout)
-    yield _modes(layout)
-    yield _space(layout)
-    yield _index(layout)
-    yield _active(store)
+    yield _settings(settings)
+    yield Check(name="folders", ok=True, message=f"data {layout.data}, state {layout.state}, config {layout.config}")
+    yield _root(layout, fault)
+    if store is not None:
+        yield _modes(layout)
+        yield _space(layout)
+        yield _index(layout)
+        yield _active(store)
 
 
 async def _sandbox(backend: SandboxBackend) -> Check:
@@ -77,8 +97,17 @@ async def _git() -> Check:
 
 def _accounts(accounts: Accounts) -> Check:
     known = accounts.list()
+    wrong = [account for account in known if not _web_address(account.base_url)]
+    if wrong:
+        setting = "ANTHROPIC_BASE_URL" if wrong[0].id == "anthropic" else "its base_url"
+        return Check(
+            name="accounts",
+            ok=False,
+            message=f"{wrong[0].id}: {_shown_address(wrong[0].base_url)!r} is no web address",
+            cure=f"set {setting} to one such as https://api.example.org, or leave it out",
+        )
     if known:
-        named = ", ".join(f"{account.id} ({account.base_url})" for account in known)
+        named = ", ".join(f"{account.id} ({_shown_address(account.base_url)})" for account in known)
         return Check(name="accounts", ok=True, message=named)
     return Check(
         name="accounts",
@@ -88,16 +117,64 @@ def _accounts(accounts: Accounts) -> Check:
     )
 
 
-def _writable(layout: Layout) -> Check:
+def _web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not any(char.isspace() or not char.isprintable() for char in url)
+        )
+    except ValueError:
+        return False
+
+
+def _shown_address(url: str) -> str:
+    """Without user and password, which some gateways take in the address."""
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _settings(read: Callable[[], object]) -> Check:
+    try:
+        read()
+    except DrawbarError as error:
+        named = error.facts.get("field")
+        cure = f"mend {named} in that file" if named else "mend that file, or move it away"
+        return Check(name="settings", ok=False, message=error.message, cure=cure)
+    return Check(name="settings", ok=True, message="config.toml is sound, or not there")
+
+
+def _root(layout: Layout, fault: DrawbarError | None) -> Check:
+    if fault is not None:
+        incompatible = isinstance(fault, IncompatibleRoot)
+        return Check(
+            name="data root", ok=False, message=fault.message, cure=None if incompatible else _cure(layout.data)
+        )
+    if not os.path.lexists(layout.data):
+        above = next(folder for folder in layout.data.parents if os.path.exists(folder))
+        if not os.access(above, os.W_OK | os.X_OK):
+            message = f"{layout.data} isn't there, and {above} can't be written"
+            return Check(name="data root", ok=False, message=message, cure="name another root with DRAWBAR_HOME")
+        return Check(name="data root", ok=True, message=f"{layout.data} isn't there yet; the first run makes it")
     for folder in (layout.data, layout.runs, layout.active, layout.state):
-        if not os.access(folder, os.W_OK | os.X_OK):
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             return Check(
-                name="data root",
-                ok=False,
-                message=f"{folder} can't be written",
-                cure="make it yours and writable, or name another root with DRAWBAR_HOME",
+                name="data root", ok=False, message=f"{folder} can't be read and written", cure=_cure(layout.data)
             )
     return Check(name="data root", ok=True, message=str(layout.data))
+
+
+def _cure(folder: Path) -> str:
+    try:
+        foreign = folder.stat().st_uid != os.geteuid()
+    except OSError:
+        foreign = False
+    if foreign:
+        return f"make it yours (chown -R {os.geteuid()} {folder}), or name another root with DRAWBAR_HOME"
+    return "make it a folder that you can write (chmod u+rwx), or name another root with DRAWBAR_HOME"
 
 
 def _modes(layout: Layout) -> Check:

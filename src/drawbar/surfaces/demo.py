@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from drawbar.contracts.methods import Check
 from drawbar.contracts.model import Account
 from drawbar.testing.scenario import Block, Expect, Scenario, Turn, reply, say, use
 
-__all__ = ["ACCOUNT", "REQUEST", "Project", "make_project", "scenario", "scripted_account"]
+__all__ = ["ACCOUNT", "REQUEST", "Project", "make_project", "obstacles", "scenario", "scripted_account"]
 
 ACCOUNT = "scripted"
 MODEL = "scripted-demo"
@@ -53,6 +55,33 @@ if __name__ == "__main__":
     unittest.main()
 """
 _CHECK = "python3 -B -m unittest -q"
+
+
+async def obstacles() -> list[Check]:
+    """What keeps the demo from doing real work here, each with its cure; nothing is started or left behind.
+
+    The sandbox is tried with a real command (QLT-1), and this machine's own address is reached once.
+    """
+    from drawbar.app import diagnose
+
+    return [check for check in [*await diagnose(), _loopback()] if not check.ok and check.name in _NEEDED]
+
+
+_NEEDED = ("sandbox", "data root", "loopback")
+
+
+def _loopback() -> Check:
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=2).close()
+    except OSError as error:
+        return Check(
+            name="loopback",
+            ok=False,
+            message=f"127.0.0.1 can't be reached ({error.strerror or error}), where the scripted model is served",
+            cure="bring up lo: ip link set lo up",
+        )
+    return Check(name="loopback", ok=True, message="127.0.0.1 answers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from drawbar.surfaces.cli.shell import Command
+
+if TYPE_CHECKING:
+    from drawbar.contracts.methods import Check
 
 __all__ = ["demo"]
 
@@ -30,8 +37,10 @@ def demo(as_json: bool) -> int:
 async def _demo(as_json: bool) -> int:
     from drawbar.surfaces.cli.request import build_request
     from drawbar.surfaces.cli.run import carry_out
-    from drawbar.surfaces.demo import ACCOUNT, REQUEST, make_project, scripted_account
+    from drawbar.surfaces.demo import ACCOUNT, REQUEST, make_project, obstacles, scripted_account
 
+    if found := await obstacles():
+        return _refuse(found, as_json)
     folder = Path(tempfile.mkdtemp(prefix="drawbar-demo-"))
     project = make_project(folder)
     if not as_json:
@@ -46,8 +55,32 @@ async def _demo(as_json: bool) -> int:
         _say("\nLook for yourself:")
         _say(f"  git -C {folder} diff" if project.repository else f"  cat {folder}/till.py")
         for command in ("show", "events", "prompt", "verify"):
-            _say(f"  drawbar runs {command} {ended.run_id}")
+            _say(f"  {_program()} runs {command} {ended.run_id}")
+        _say(f"{folder} stays until you remove it.")
     return ended.status
+
+
+def _refuse(found: list[Check], as_json: bool) -> int:
+    """What stands in the way, before anything was started."""
+    from drawbar.contracts.errors import SandboxUnavailable
+
+    if as_json:
+        raise SandboxUnavailable("; ".join(f"{check.message} ({check.cure})" for check in found))
+    from drawbar.surfaces.cli.harness import print_lines, standard_look
+    from drawbar.surfaces.cli.upkeep import check_lines
+
+    print_lines(["The demo can't run here:", *check_lines(found, standard_look())])
+    return 1
+
+
+def _program() -> str:
+    """How this program is called: by name where the shell would find it, else by its path."""
+    found = shutil.which("drawbar")
+    here = Path(sys.executable).parent / "drawbar"
+    if (found is not None and os.path.realpath(found) == os.path.realpath(here)) or not here.exists():
+        return "drawbar"
+    shown = os.path.relpath(here)
+    return shlex.quote(shown if not shown.startswith("..") else str(here))
 
 
 def _say(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,8 +12,10 @@ from drawbar.surfaces.cli.shell import Command, root
 
 if TYPE_CHECKING:
     from drawbar.app import Harness
+    from drawbar.contracts.methods import Check
+    from drawbar.surfaces.cli.output import Look
 
-__all__ = ["completion", "doctor", "reindex"]
+__all__ = ["check_lines", "completion", "doctor", "reindex"]
 
 
 @click.command(cls=Command, epilog="Example: drawbar doctor")
@@ -22,27 +25,32 @@ def doctor(as_json: bool) -> int:
 
     Exit code 0 when all is well, else 1.
     """
-    from drawbar.surfaces.cli.harness import call, print_lines, standard_look
+    import asyncio
+
+    from drawbar.app import diagnose
+    from drawbar.surfaces.cli.harness import print_lines, standard_look
     from drawbar.surfaces.cli.output import print_json
+
+    checks = asyncio.run(diagnose())
+    if as_json:
+        print_json({"checks": checks, "cursor": None})
+    else:
+        print_lines(check_lines(checks, standard_look()))
+    return 0 if all(check.ok for check in checks) else 1
+
+
+def check_lines(checks: Sequence[Check], look: Look) -> list[str]:
+    """Findings as lines, each cure below what it cures."""
     from drawbar.surfaces.cli.text import label
 
-    async def work(harness: Harness) -> int:
-        checks = await harness.doctor()
-        if as_json:
-            print_json({"checks": checks, "cursor": None})
-        else:
-            look = standard_look()
-            width = max(len(check.name) for check in checks)
-            lines: list[str] = []
-            for check in checks:
-                sign = look.paint(look.glyphs.ok, "green") if check.ok else look.paint(look.glyphs.bad, "red")
-                lines.append(f"{sign} {label(check.name).ljust(width)}  {label(check.message)}")
-                if check.cure:
-                    lines.append(f"  {' ' * width}  {look.paint(label(check.cure), 'yellow')}")
-            print_lines(lines)
-        return 0 if all(check.ok for check in checks) else 1
-
-    return call(work)
+    width = max(len(check.name) for check in checks)
+    lines: list[str] = []
+    for check in checks:
+        sign = look.paint(look.glyphs.ok, "green") if check.ok else look.paint(look.glyphs.bad, "red")
+        lines.append(f"{sign} {label(check.name).ljust(width)}  {label(check.message)}")
+        if check.cure:
+            lines.append(f"  {' ' * width}  {look.paint(label(check.cure), 'yellow')}")
+    return lines
 
 
 @click.command(cls=Command, epilog="Example: drawbar reindex")
