@@ -15,7 +15,7 @@ from drawbar.surfaces.cli.screen import Screen
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 PLAIN = Look(tty=False, colour=False, glyphs=GLYPHS, columns=80)
-TERMINAL = Look(tty=True, colour=True, glyphs=GLYPHS, columns=80)
+TERMINAL = Look(tty=True, colour=True, glyphs=GLYPHS, columns=80, draws=True)
 
 
 def events(*payloads: Payload, start_ms: int = 1_796_000_000_000, step_ms: int = 100) -> list[Event]:
@@ -39,12 +39,12 @@ class Shown:
     """What a display printed for some events, ``pace_s`` seconds apart."""
 
     def __init__(
-        self, *payloads: Payload, look: Look = PLAIN, asks_here: bool = False, pace_s: float = 0.0, finish: bool = True
+        self, *payloads: Payload, look: Look = PLAIN, pace_s: float = 0.0, finish: bool = True, **options: Any
     ) -> None:
         self.pieces: list[str] = []
         self.now = 0.0
         self.screen = Screen(self.pieces.append, look)
-        self.display = Display(self.screen, asks_here=asks_here, clock=lambda: self.now)
+        self.display = Display(self.screen, clock=lambda: self.now, **options)
         for event in events(*payloads):
             self.display.show(event)
             self.now += pace_s

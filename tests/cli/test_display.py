@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -147,21 +149,45 @@ def test_a_refused_call_says_who_refused_and_why(cause: str, word: str) -> None:
     assert shown.lines == [f"✗ write  /etc/x (0 lines)  … {word}", "    outside the root"]
 
 
-@pytest.mark.clause("CLI-1")
-def test_an_approval_elsewhere_says_how_to_answer_it() -> None:
+@pytest.mark.clause("CLI-1", "SES-18", "QLT-4")
+def test_an_approval_elsewhere_is_shown_whole_with_how_to_answer_it() -> None:
+    def asked(rule: str | None) -> ApprovalRequested:
+        command = "ls\t-la\n" + "x" * 200
+        return ApprovalRequested(
+            approval_id="a_1", call_id="c", tool="bash", arguments={"command": command}, scope="workspace",
+            reason="mode:ask", rule=rule,
+        )  # fmt: skip
+
+    ask = asked("ls *")
+    started = Started(run_id="r_1", workspace_root="/work/p")
+    assert Shown(started, ask).lines == [
+        "? bash wants to run (scope workspace)",
+        "  command",
+        "  │ ls\\t-la",
+        "  │ " + "x" * 76,
+        "  │ " + "x" * 76,
+        "  │ " + "x" * 48,
+        "  why mode:ask",
+        "  always would save bash (workspace): ls * in /work/p",
+        "  answer with drawbar runs approve r_1 a_1 once|session|always|deny",
+    ]
+    assert Shown(started, asked(None)).lines[-1] == "  answer with drawbar runs approve r_1 a_1 once|deny"
+    answered = ApprovalResolved(approval_id="a_1", decision="once", by="socket:7")
+    assert "• allowed (once) from another process" in Shown(ask, answered).lines
+    assert Shown(ask, answered, asks_here=True).lines == ["• allowed (once) from another process"]
+    here = ApprovalResolved(approval_id="a_1", decision="once", by="terminal")
+    assert Shown(ask, here, asks_here=True).lines == []
+    nobody = ApprovalResolved(approval_id="a_1", decision="deny", by="nobody")
+    assert "! nobody was there to approve it" in Shown(ask, nobody).lines
+
+
+@pytest.mark.clause("CLI-1", "SES-18")
+@pytest.mark.parametrize("options", [{"answerable": False}, {"answered": {"a_1"}}])
+def test_a_question_that_nobody_can_answer_comes_without_a_command(options: dict[str, Any]) -> None:
     ask = ApprovalRequested(
         approval_id="a_1", call_id="c", tool="bash", arguments={"command": "ls"}, scope="workspace", reason="mode:ask"
     )
-    elsewhere = Shown(Started(run_id="r_1"), ask)
-    assert elsewhere.lines == [
-        "? needs approval: bash  ls",
-        "    drawbar runs approve r_1 a_1 once|session|always|deny",
-    ]
-    answered = ApprovalResolved(approval_id="a_1", decision="once", by="socket:7")
-    assert "• allowed (once) by socket:7" in Shown(ask, answered).lines
-    assert Shown(ask, answered, asks_here=True).lines == []
-    nobody = ApprovalResolved(approval_id="a_1", decision="deny", by="nobody")
-    assert "! nobody was there to approve it" in Shown(ask, nobody).lines
+    assert Shown(Started(run_id="r_1"), ask, **options).lines == ["? asked for approval: bash  ls"]
 
 
 @pytest.mark.clause("CLI-1", "BND-6")

@@ -86,7 +86,7 @@ def test_what_a_terminal_can_show() -> None:
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 57, 0, 0))
     with os.fdopen(slave, "w", encoding="utf-8") as stream:
         plain = look_of(stream, {"TERM": "xterm"})
-        assert (plain.tty, plain.colour, plain.width) == (True, True, 57)
+        assert (plain.tty, plain.colour, plain.draws, plain.width) == (True, True, True, 57)
         ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 44, 0, 0))
         assert plain.width == 44, "a resize is seen"
         assert plain.paint("x", "red") == "\x1b[31mx\x1b[0m"
@@ -94,7 +94,7 @@ def test_what_a_terminal_can_show() -> None:
         assert look_of(stream, {"NO_COLOR": "1"}).tty
         assert look_of(stream, {"NO_COLOR": ""}).colour, "an empty NO_COLOR asks for nothing"
         dumb = look_of(stream, {"TERM": "dumb"})
-        assert (dumb.tty, dumb.colour) == (False, False)
+        assert (dumb.tty, dumb.colour, dumb.draws) == (True, False, False)
     os.close(master)
 
 

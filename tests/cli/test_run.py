@@ -102,7 +102,9 @@ def test_an_ask_that_nobody_takes_is_refused_and_the_run_exits_3(place: Place) -
     done = place.drawbar("run", "make a file")
     assert done.returncode == 3
     text = done.stdout.decode()
-    assert "needs approval: bash" in text
+    assert "asked for approval: bash" in text
+    assert "drawbar runs approve" not in text, "a command that would answer nothing"
+    assert "asks found nobody: run it in a terminal, with --ask-timeout SECONDS" in text
     assert "it went on without 1 approval that nobody was there to give" in text
     assert not (place.repo / "made").exists()
 
@@ -296,7 +298,7 @@ def test_an_approval_is_answered_from_elsewhere(place: Place) -> None:
     assert json.loads(answered.stdout)["decision"] == "once"
     out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err
-    assert "allowed (once) by socket:" in out.decode()
+    assert "allowed (once) from another process" in out.decode()
     assert (place.repo / "made").exists()
     late = place.drawbar("runs", "approve", run, "once", "--json")
     assert late.returncode == 1

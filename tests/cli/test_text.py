@@ -127,3 +127,17 @@ def test_small_words() -> None:
     assert folder_short("/home/ann/work", "/home/ann") == "~/work"
     assert folder_short("/home/anna", "/home/ann") == "/home/anna"
     assert folder_short("/x", "/") == "/x"
+
+
+@given(st.text(max_size=80), st.integers(1, 20), st.booleans())
+def test_what_is_cut_into_pieces_is_all_there(text: str, columns: int, words: bool) -> None:
+    pieces = wrapped(text, columns, words=words)
+    assert "".join(pieces) == text
+    assert all(cells(piece) <= max(columns, 2) for piece in pieces)
+
+
+def test_prose_is_cut_behind_blanks() -> None:
+    assert wrapped("one two three", 8, words=True) == ["one two ", "three"]
+    assert wrapped("one twothreefour", 8, words=True) == ["one ", "twothree", "four"]
+    assert wrapped("one two three", 8) == ["one two ", "three"]
+    assert wrapped("one two three", 10) == ["one two th", "ree"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -16,7 +17,7 @@ from drawbar.contracts.boundary import Approval, ApprovalAsk, StandingRule
 from drawbar.surfaces.cli.cards import exact_arguments
 from drawbar.surfaces.cli.output import Look
 from drawbar.surfaces.cli.screen import Screen
-from drawbar.surfaces.cli.text import folder_short, label, wrapped
+from drawbar.surfaces.cli.text import cells, folder_short, label, wrapped
 
 __all__ = ["Answer", "Asker", "Lines", "TypedLines", "ask_lines", "parse_answer", "rule_text"]
 
@@ -65,16 +66,31 @@ def ask_lines(ask: ApprovalAsk, look: Look, *, full: bool = False, home: str | N
             lines.append(
                 look.paint(f"  {look.glyphs.dots} {len(values) - len(shown)} more lines: v shows them", "yellow")
             )
-    lines.append(f"  {look.paint('why', 'dim')} {label(ask.reason)}")
+    lines += _named("why", label(ask.reason), look)
     if ask.rule is not None:
-        lines.append(f"  {look.paint('always would save', 'dim')} {rule_text(ask.rule, home)}")
+        lines += _named("always would save", rule_text(ask.rule, home), look)
     return lines
 
 
-def offers(ask: ApprovalAsk) -> str:
-    """The line of choices; session and always only where there is a rule to remember."""
-    remembered = "  [s] this session  [a] always" if ask.rule is not None else ""
-    return f"  [y] once{remembered}  [n] deny (n REASON tells the model)  default: deny > "
+def _named(name: str, text: str, look: Look) -> list[str]:
+    """``name text``, cut at the width with the margin kept; nothing is left out."""
+    first, *rest = wrapped(f"{name} {text}", max(10, look.width - 2), words=True)
+    painted = look.paint(name, "dim") + first[len(name) :] if first.startswith(name) else first
+    return [f"  {painted}", *(f"  {piece}" for piece in rest)]
+
+
+def offers(ask: ApprovalAsk, look: Look) -> str:
+    """The choices, session and always only where there is a rule to remember; the last line is open for the answer."""
+    keys = ["[y] once", *(["[s] this session", "[a] always"] if ask.rule is not None else [])]
+    keys += ["[n] deny (n REASON tells the model)", "default: deny > "]
+    lines = [""]
+    for key in keys:
+        line = f"{lines[-1]}  {key}"
+        if lines[-1] and cells(line) >= look.width:
+            lines.append(f"  {key}")
+        else:
+            lines[-1] = line
+    return "\n".join(lines)
 
 
 def parse_answer(typed: str, *, rule: bool) -> Answer | None:
@@ -118,7 +134,8 @@ class Asker:
         typed: where the answers come from.
         by: who answers, for the record.
         home: written as ``~`` in folders.
-        ordered: whether events are shown on the same screen, so that a question waits for its own event.
+        ordered: whether events are shown meanwhile, so that a question waits for its own event.
+        flush: makes everything said so far visible, where that goes somewhere else than the question.
     """
 
     def __init__(
@@ -129,12 +146,14 @@ class Asker:
         by: str = "terminal",
         home: str | None = None,
         ordered: bool = True,
+        flush: Callable[[], object] = lambda: None,
     ) -> None:
         self._screen = screen
         self._typed = typed
         self._by = by
         self._home = home
         self._ordered = ordered
+        self._flush = flush
         self._lock = asyncio.Lock()
         self._reached: dict[str, asyncio.Event] = {}
 
@@ -155,6 +174,7 @@ class Asker:
                 await asyncio.wait_for(reached.wait(), ORDER_WAIT_S)
         async with self._lock:
             self._screen.status("")
+            await asyncio.to_thread(self._flush)
             try:
                 answer = await self._put(ask)
             except asyncio.CancelledError:
@@ -171,7 +191,7 @@ class Asker:
         while True:
             for line in ask_lines(ask, self._screen.look, full=full, home=self._home):
                 self._screen.line(line)
-            self._screen.stream(offers(ask))
+            self._screen.stream(offers(ask, self._screen.look))
             while True:
                 typed = await self._typed.next()
                 self._screen.typed()

@@ -6,7 +6,7 @@ Pure but for the screen it is given: the same events always make the same lines.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from drawbar.contracts.events.progress import Heartbeat, TodoUpdated
 from drawbar.contracts.events.tool import ToolCompleted, ToolRefused, ToolStarted
 from drawbar.contracts.events.usage import AccountStatus
 from drawbar.surfaces.cli.cards import call_line, diff_lines, headline
+from drawbar.surfaces.cli.pending import ask_of, question_lines
 from drawbar.surfaces.cli.screen import Screen
 from drawbar.surfaces.cli.summary import Account, payload_of
 from drawbar.surfaces.cli.text import clip, duration, first_line, label, visible, wrapped
@@ -55,14 +56,30 @@ class Display:
     Args:
         screen: where to.
         asks_here: this process asks the person itself, so requests are not announced as well.
+        answerable: whether anybody elsewhere could answer a request.
+        answered: approvals that were answered before they are shown.
+        home: written as ``~`` in folders.
         clock: seconds that never run backwards.
     """
 
-    def __init__(self, screen: Screen, *, asks_here: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        *,
+        asks_here: bool = False,
+        answerable: bool = True,
+        answered: Collection[str] = (),
+        home: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.account = Account()
         self._screen = screen
         self._look = screen.look
         self._asks_here = asks_here
+        self._answerable = answerable
+        self._answered_before = answered
+        self._home = home
+        self._root: str | None = None
         self._clock = clock
         self._calls: dict[str, _Call] = {}
         self._streamed: set[str] = set()
@@ -120,6 +137,7 @@ class Display:
         glyphs = self._look.glyphs
         match payload:
             case Started():
+                self._root = payload.workspace_root
                 self._screen.status("waiting for the model")
                 if payload.sandbox == "off":
                     self._sandbox_off()
@@ -254,18 +272,23 @@ class Display:
         self._screen.status("waiting for an approval")
         if self._asks_here:
             return
+        if self._answerable and payload.approval_id not in self._answered_before:
+            run_id = self.account.run_id or "RUN"
+            ask = ask_of(payload, self._root)
+            for line in question_lines(run_id, payload.approval_id, ask, self._look, self._home):
+                self._screen.line(line)
+            return
         about = clip(headline(payload.tool, payload.arguments), self._look.width // 2, self._look.glyphs.dots)
-        self._note(f"{self._look.glyphs.ask} needs approval: {label(payload.tool)}  {about}", "yellow")
-        ids = f"{label(self.account.run_id or 'RUN')} {label(payload.approval_id)}"
-        self._screen.line(f"    drawbar runs approve {ids} once|session|always|deny")
+        self._note(f"{self._look.glyphs.ask} asked for approval: {label(payload.tool)}  {about}", "yellow")
 
     def _answered(self, payload: ApprovalResolved) -> None:
         self._screen.status("working")
         if payload.by == "nobody":
             self._note(f"{self._look.glyphs.warn} nobody was there to approve it", "yellow")
-        elif not self._asks_here:
+        elif not self._asks_here or payload.by != "terminal":
             said = "denied" if payload.decision == "deny" else f"allowed ({label(payload.decision)})"
-            self._note(f"{self._look.glyphs.bullet} {said} by {label(payload.by)}", "dim")
+            by = "from another process" if payload.by.startswith("socket:") else f"by {label(payload.by)}"
+            self._note(f"{self._look.glyphs.bullet} {said} {by}", "dim")
 
     def _sandbox_off(self) -> None:
         self._note(f"{self._look.glyphs.warn} sandbox off: commands of this run are not confined", "red", "bold")

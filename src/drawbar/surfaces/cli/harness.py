@@ -18,8 +18,28 @@ if TYPE_CHECKING:
 __all__ = ["call", "print_lines", "record_object", "settled_text", "standard_look"]
 
 
-def call(work: Callable[[Harness], Awaitable[int]]) -> int:
-    """Run ``work`` on the open data root and give its exit code."""
+def call(work: Callable[[Harness], Awaitable[int]], *, without_root: Callable[[], int] | None = None) -> int:
+    """Run ``work`` on the open data root and give its exit code. No root is made: looking leaves nothing behind.
+
+    Args:
+        work: what to do.
+        without_root: answers where no root was made yet.
+
+    Raises:
+        NotFound: there is no data root, and nobody said what that means.
+    """
+    import asyncio
+
+    from drawbar.app import root_exists
+
+    if not root_exists(os.environ):
+        if without_root is not None:
+            return without_root()
+        from drawbar.contracts.errors import NotFound
+        from drawbar.stores.layout import Layout
+
+        data = Layout.resolve(os.environ).data
+        raise NotFound(f"nothing was recorded yet: there is no data root {data}", path=str(data))
 
     async def opened() -> int:
         import drawbar
@@ -28,8 +48,6 @@ def call(work: Callable[[Harness], Awaitable[int]]) -> int:
             if harness.recovery.interrupted_run_ids and "--json" not in sys.argv:
                 print(settled_text(harness.recovery), file=sys.stderr)
             return await work(harness)
-
-    import asyncio
 
     return asyncio.run(opened())
 

@@ -44,10 +44,11 @@ class Look:
     """What a stream can show.
 
     Args:
-        tty: whether it is a terminal, where something may be drawn and taken back (CLI-5).
+        tty: whether it is a terminal, at which a person can be asked.
         colour: whether to colour (a terminal, no ``NO_COLOR``, no dumb one).
         glyphs: in an encoding that the stream has.
         fd: of the terminal, to ask for its width as it is now.
+        draws: whether something may be drawn and taken back (CLI-5): a terminal that isn't a dumb one.
         columns: a width set by hand (``COLUMNS``), or None.
     """
 
@@ -55,6 +56,7 @@ class Look:
     colour: bool
     glyphs: Glyphs
     fd: int | None = None
+    draws: bool = False
     columns: int | None = None
 
     @property
@@ -85,7 +87,8 @@ def look_of(stream: TextIO, environ: Mapping[str, str]) -> Look:
     dumb = environ.get("TERM") in ("dumb", "")
     columns = environ.get("COLUMNS", "")
     return Look(
-        tty=tty and not dumb,
+        tty=tty,
+        draws=tty and not dumb,
         colour=tty and not dumb and not environ.get("NO_COLOR"),
         glyphs=GLYPHS if _can_say(stream.encoding, "".join(astuple(GLYPHS))) else GLYPHS_ASCII,
         fd=fd,

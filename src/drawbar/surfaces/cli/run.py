@@ -89,6 +89,7 @@ async def carry_out(request: RunInput, form: Form, *, accounts: Iterable[Account
     from drawbar.surfaces.cli.watch import ReaderGone, Watch
 
     watch = Watch(form, os.environ)
+    _say_where(watch)
     stops = Stops(watch.say, watch.force_end)
     try:
         with stops.listening():
@@ -103,11 +104,26 @@ async def carry_out(request: RunInput, form: Form, *, accounts: Iterable[Account
         watch.close()
 
 
+def _say_where(watch: Watch) -> None:
+    """A new root at a relative place is easily one too many, such as inside of a repository."""
+    named = os.environ.get("DRAWBAR_HOME", "").strip()
+    if not named or os.path.isabs(os.path.expanduser(named)):
+        return
+    from drawbar.app import root_exists
+    from drawbar.stores.layout import Layout
+
+    if not root_exists(os.environ):
+        data = Layout.resolve(os.environ).data
+        watch.remark(f"drawbar: DRAWBAR_HOME is relative, so the records are kept in {data}")
+
+
 async def _carry(harness: Harness, request: RunInput, watch: Watch, stops: Stops) -> Outcome:
     from drawbar.contracts.errors import DrawbarError
 
-    started = await harness.sessions.run(request, ask_handler=watch.asker())
+    asker = watch.asker()
+    started = await harness.sessions.run(request, ask_handler=asker)
     live = harness.runs.live.get(started.run_id)
+    answerable = request.ask_timeout_s > 0 and (live is None or live.answers_over_socket)
 
     async def stop() -> None:
         try:
@@ -116,5 +132,10 @@ async def _carry(harness: Harness, request: RunInput, watch: Watch, stops: Stops
             watch.say(error.message)
 
     stops.arm(stop)
-    account = await watch.follow(harness.runs, started.run_id, fault=lambda: live.fault if live is not None else None)
+    account = await watch.follow(
+        harness.runs,
+        started.run_id,
+        fault=lambda: live.fault if live is not None else None,
+        answerable=asker is not None or answerable,
+    )
     return Outcome(account.exit_code, started.run_id)

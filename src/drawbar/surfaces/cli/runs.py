@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from drawbar.surfaces.cli.approve import approve
 from drawbar.surfaces.cli.shell import BROKEN_PIPE, Command, Group
 
 if TYPE_CHECKING:
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["runs"]
 
-DECISIONS = ("once", "session", "always", "deny")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _RUN = click.argument("run")
 
@@ -53,14 +55,48 @@ def list_runs(as_json: bool, **filters: Any) -> int:
         if as_json:
             print_json({"runs": [record_object(record) for record in page.runs], "cursor": page.cursor})
         elif page.runs:
-            print_lines(_listed(page.runs, standard_look()))
+            look = standard_look()
+            print_lines(_listed(page.runs, look))
+            waiting = [record for record in page.runs if record.status == "waiting_for_approval"]
+            if filters["status"] == "waiting_for_approval":
+                for record in waiting:
+                    print_lines(["", *_questions(harness, record.id, look)])
+            elif waiting:
+                print("waiting: drawbar runs list --status waiting_for_approval shows what for", file=sys.stderr)
             if page.cursor is not None:
-                print(f"more: drawbar runs list --cursor {page.cursor}", file=sys.stderr)
+                print(f"more: {_next_page(filters, page.cursor)}", file=sys.stderr)
+        elif any(value is not None for name, value in filters.items() if name != "limit"):
+            print("no run fits; drawbar runs list shows all", file=sys.stderr)
+        else:
+            no_runs()
+        return 0
+
+    def no_runs() -> int:
+        if as_json:
+            print_json({"runs": [], "cursor": None})
         else:
             print('no runs; start one with: drawbar run "…"', file=sys.stderr)
         return 0
 
-    return call(work)
+    return call(work, without_root=no_runs)
+
+
+def _next_page(filters: Mapping[str, Any], cursor: str) -> str:
+    """The command that lists what follows, with everything that was asked for this time."""
+    given = {name: value for name, value in filters.items() if value is not None and (name, value) != ("limit", 50)}
+    words = [f"--{name}={value}" for name, value in {**given, "cursor": cursor}.items()]
+    return shlex.join(["drawbar", "runs", "list", *words])
+
+
+def _questions(harness: Harness, run_id: str, look: Look) -> list[str]:
+    """Everything that the run waits for, whole, each with how to answer it; nothing when it doesn't wait."""
+    import os
+
+    from drawbar.surfaces.cli.pending import question_lines, read_asks
+
+    waiting = read_asks(harness.runs.events(run_id)).waiting
+    home = os.environ.get("HOME")
+    return [line for name, ask in waiting.items() for line in question_lines(run_id, name, ask, look, home)]
 
 
 def _listed(records: list[RunRecord], look: Look) -> list[str]:
@@ -88,7 +124,10 @@ def show(run: str, as_json: bool) -> int:
         if as_json:
             print_json(record_object(record))
         else:
-            print_lines(_shown(record, standard_look()))
+            look = standard_look()
+            print_lines(_shown(record, look))
+            if record.status == "waiting_for_approval":
+                print_lines(["", *_questions(harness, record.id, look)])
         return 0
 
     return call(work)
@@ -156,6 +195,7 @@ async def _follow(run: str, from_seq: int, as_json: bool) -> int:
     import os
 
     import drawbar
+    from drawbar.surfaces.cli.pending import read_asks
     from drawbar.surfaces.cli.stops import Stops
     from drawbar.surfaces.cli.watch import ReaderGone, Watch
 
@@ -165,7 +205,9 @@ async def _follow(run: str, from_seq: int, as_json: bool) -> int:
         with stops.listening():
             async with drawbar.open() as harness:
                 watch.settled(harness.recovery)
-                await watch.follow(harness.runs, harness.runs.get(run).id, from_seq)
+                run_id = harness.runs.get(run).id
+                asks = read_asks(harness.runs.events(run_id))
+                await watch.follow(harness.runs, run_id, from_seq, answerable=not asks.settled, answered=asks.answered)
                 return 0
     except asyncio.CancelledError:
         return stops.exit_code
@@ -314,9 +356,19 @@ def _inspected(found: Inspection, look: Look) -> list[str]:
 
 
 def _folder(run: str) -> Path | None:
-    """The folder that ``run`` names; a bare id is never taken for one in the current folder."""
+    """The folder that ``run`` names; a bare id is never taken for one in the current folder.
+
+    Raises:
+        NotFound: it reads like a path and there is no such folder.
+    """
+    if "/" not in run and not run.startswith("."):
+        return None
     path = Path(run)
-    return path if (path.is_dir() and (path.is_absolute() or "/" in run or run.startswith("."))) else None
+    if not path.is_dir():
+        from drawbar.contracts.errors import NotFound
+
+        raise NotFound(f"there is no folder {run}", path=run)
+    return path
 
 
 @runs.command("interrupt", cls=Command, epilog="Example: drawbar runs interrupt r_01k")
@@ -340,40 +392,4 @@ def interrupt(run: str, as_json: bool) -> int:
     return call(work)
 
 
-@runs.command(
-    "approve",
-    cls=Command,
-    short_help="Answer an approval that a live run waits for.",
-    epilog='Example: drawbar runs approve r_01k deny --message "use npm instead"',
-)
-@_RUN
-@click.argument("words", nargs=-1, required=True, metavar="[APPROVAL] once|session|always|deny")
-@click.option("--message", metavar="TEXT", help="What to tell the model with a denial.")
-@_JSON
-def approve(run: str, words: tuple[str, ...], message: str | None, as_json: bool) -> int:
-    """Answer an approval that a live run waits for; APPROVAL may be left out when only one waits."""
-    from drawbar.contracts.methods import ApproveInput
-    from drawbar.surfaces.cli.harness import call
-    from drawbar.surfaces.cli.output import print_json
-
-    approval, decision = _answer(words)
-
-    async def work(harness: Harness) -> int:
-        request = ApproveInput(run=run, decision=decision, approval=approval, message=message)
-        done = await harness.runs.approve(request)
-        if as_json:
-            print_json(done)
-        else:
-            print(f"{done.approval_id} {done.decision}")
-        return 0
-
-    return call(work)
-
-
-def _answer(words: tuple[str, ...]) -> tuple[str | None, Literal["once", "session", "always", "deny"]]:
-    decision = words[-1]
-    if decision not in DECISIONS or len(words) > 2:
-        raise click.UsageError(
-            f"end with one of {', '.join(DECISIONS)}, with the approval's id before it if several wait"
-        )
-    return (words[0] if len(words) == 2 else None), decision
+runs.add_command(approve)

@@ -72,7 +72,7 @@ class Screen:
     # -- what is taken back -----------------------------------------------------------------------
 
     def status(self, text: str) -> None:
-        """What is going on, as a spinner's label; empty for nothing. Only a terminal ever shows it."""
+        """What is going on, as a spinner's label; empty for nothing. Only a terminal that can take it back shows it."""
         if text != self._status:
             self._status = text
             if not text:
@@ -80,7 +80,7 @@ class Screen:
 
     def tick(self) -> None:
         """Turn the spinner; called a few times a second."""
-        if not self.look.tty or not self._status or (self._column and self._card is None):
+        if not self.look.draws or not self._status or (self._column and self._card is None):
             return
         self._erase()
         spin = self.look.glyphs.spin

@@ -21,6 +21,7 @@ BROKEN_PIPE = 1
 _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "run": ("run", "run", "Carry out a request in the current folder."),
     "runs": ("runs", "runs", "Look into runs, stop them, answer what they ask."),
+    "approvals": ("approvals", "approvals", "See and take back what `always` saved."),
     "sessions": ("sessions", "sessions", "Look into the histories of conversations."),
     "demo": ("demo", "demo", "See a whole run: no key, no network, a scripted model."),
     "doctor": ("upkeep", "doctor", "Check sandbox, git, accounts and data root, and say how to mend each."),

@@ -16,7 +16,7 @@ from drawbar.contracts.events.tool import FileChanged, ToolCompleted, ToolRefuse
 from drawbar.contracts.events.usage import Usage, UsageUpdated
 from drawbar.contracts.status import EXIT_CODES, SETTLED
 from drawbar.surfaces.cli.output import Look
-from drawbar.surfaces.cli.text import clip, counted, duration, first_line, label, size, visible
+from drawbar.surfaces.cli.text import clip, counted, duration, first_line, label, size, visible, wrapped
 
 if TYPE_CHECKING:
     from drawbar.policy.checks import Check
@@ -28,6 +28,19 @@ Price = Callable[[str, Usage], float | None]
 
 FILES_SHOWN = 12
 CHECKS_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    text: str
+    writes: bool
+
+
+def _never_ran(ended: ToolCompleted) -> bool:
+    """Whether the command didn't even start: no exit code, and nothing but a failure or a stop before it to tell."""
+    if ended.exit_code is not None:
+        return False
+    return ended.cause == "error" or (ended.cause == "aborted" and ended.duration_ms is None)
 
 
 @dataclass(slots=True)
@@ -54,7 +67,8 @@ class Account:
     sandbox: str | None = None
     began: str | None = None
     ended: str | None = None
-    _running: dict[str, str] = field(default_factory=dict[str, str])
+    approval: str | None = None
+    _running: dict[str, _Command] = field(default_factory=dict[str, "_Command"])
 
     def add(self, event: Event, payload: Payload | None) -> None:
         """Count one event; ``payload`` is its typed payload, None for a type that this release doesn't know."""
@@ -63,6 +77,7 @@ class Account:
         match payload:
             case Started():
                 self.run_id, self.model, self.sandbox = payload.run_id, payload.model, payload.sandbox
+                self.approval = payload.approval_mode
             case MessageCompleted(role="assistant"):
                 self.reply = payload.text or self.reply
             case ToolStarted():
@@ -93,16 +108,16 @@ class Account:
     def _started(self, payload: ToolStarted) -> None:
         command = (as_object(payload.arguments) or {}).get("command")
         if payload.tool == "bash" and isinstance(command, str):
-            self.commands += 1
-            self._running[payload.call_id] = command
+            self._running[payload.call_id] = _Command(command, writes=payload.scope != "read-only")
 
     def _completed(self, payload: ToolCompleted) -> None:
         command = self._running.pop(payload.call_id, None)
-        if command is None:
+        if command is None or _never_ran(payload):
             return
+        self.commands += command.writes
         from drawbar.policy.checks import checks_of
 
-        for check in checks_of(command):
+        for check in checks_of(command.text):
             self.checks.pop(check.command, None)
             # A command that was cut short shows nothing of its check.
             ended = payload.cause in ("ok", "error")
@@ -150,9 +165,7 @@ class Account:
             lines += [look.paint(f"  {line}", "red") for line in visible(self.fault).splitlines()]
         if self.reason and self.status != "completed":
             lines += [f"  {line}" for line in visible(self.reason).splitlines()]
-        if self.unanswered:
-            asked = counted(self.unanswered, "approval")
-            lines.append(look.paint(f"  it went on without {asked} that nobody was there to give", "yellow"))
+        lines += self.unanswered_lines(look)
         rows = [
             ("files", self._files(look)),
             ("checks", self._checks(look)),
@@ -166,6 +179,22 @@ class Account:
                 lines.append(f"  {look.paint(lead.ljust(6), 'dim')} {text}".rstrip())
         return lines
 
+    def unanswered_lines(self, look: Look) -> list[str]:
+        """What it went on without because nobody could be asked, and how to be there next time; often nothing."""
+        if not self.unanswered:
+            return []
+        asked = counted(self.unanswered, "approval")
+        ways = ["run it in a terminal", "with --ask-timeout SECONDS and approve from another terminal"]
+        if self.approval != "auto-workspace":
+            ways.append("with --approval auto-workspace")
+        said = (
+            f"it went on without {asked} that nobody was there to give",
+            f"asks found nobody: {', '.join(ways[:-1])}, or {ways[-1]}",
+        )
+        return [
+            look.paint(f"  {piece}", "yellow") for line in said for piece in wrapped(line, look.width - 2, words=True)
+        ]
+
     def _files(self, look: Look) -> list[str]:
         shown = [
             f"{clip(label(path), look.width - 20, look.glyphs.dots)} {look.paint(change, 'dim')}"
@@ -173,12 +202,12 @@ class Account:
         ]
         if len(self.files) > FILES_SHOWN:
             shown.append(f"and {len(self.files) - FILES_SHOWN} more")
-        if self.commands:
+        # A command whose end is not recorded may have written as well.
+        commands = self.commands + sum(command.writes for command in self._running.values())
+        if commands:
             # Edits are recorded one by one; what a command wrote shows in the working tree alone.
             shown.append(
-                look.paint(
-                    f"{'besides' if shown else 'only'} whatever {counted(self.commands, 'command')} changed", "dim"
-                )
+                look.paint(f"{'besides' if shown else 'only'} whatever {counted(commands, 'command')} changed", "dim")
             )
         return shown or ["none changed"]
 

@@ -103,15 +103,17 @@ def clip(text: str, columns: int, more: str = "…") -> str:
     return text
 
 
-def wrapped(text: str, columns: int) -> list[str]:
-    """One line cut into pieces of at most ``columns``; nothing is left out or added."""
+def wrapped(text: str, columns: int, *, words: bool = False) -> list[str]:
+    """One line cut into pieces of at most ``columns``, with ``words`` behind a blank; nothing is left out or added."""
     pieces: list[str] = []
     start = used = 0
     for position, char in enumerate(text):
         wide = _cell(char)
         if used + wide > columns and position > start:
-            pieces.append(text[start:position])
-            start, used = position, 0
+            blank = text.rfind(" ", start, position) + 1 if words else 0
+            cut = blank if blank > start else position
+            pieces.append(text[start:cut])
+            start, used = cut, cells(text[cut:position])
         used += wide
     return [*pieces, text[start:]]
 

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Literal, Protocol
 
 from drawbar.contracts.codec import decoder
 from drawbar.contracts.events.base import Event
+from drawbar.contracts.events.human import ApprovalRequested
 from drawbar.contracts.methods import Recovery
 from drawbar.surfaces.cli.asking import Asker, TypedLines
 from drawbar.surfaces.cli.display import Display
@@ -25,6 +26,8 @@ __all__ = ["Form", "ReaderGone", "Watch"]
 Form = Literal["people", "json", "quiet"]
 TICK_S = 0.1
 FORCE_WAIT_S = 0.2
+FLUSH_WAIT_S = 2.0
+"""How long a question waits for a reader of standard output who doesn't read."""
 _EVENT = decoder(Event)
 
 
@@ -63,6 +66,10 @@ class Watch:
         screen = self._screen if self._form == "people" and self._screen.look.tty else self._aside
         screen.line(screen.look.paint(text, "yellow"))
 
+    def remark(self, text: str) -> None:
+        """A remark on standard error, whatever is printed otherwise."""
+        self._aside.line(visible(text))
+
     def settled(self, recovery: Recovery) -> None:
         """Say which runs opening the root had to settle (RUN-13)."""
         if recovery.interrupted_run_ids and self._form == "people":
@@ -76,17 +83,25 @@ class Watch:
 
     def asker(self) -> Asker | None:
         """How a person is asked, None when there is no terminal to ask on and to answer at."""
+        # Where the reply goes into a pipe or file, the question stands on standard error.
         beside = self._form != "people" or not self._screen.look.tty
         screen = self._aside if beside else self._screen
         fd = _terminal() if screen.look.tty else None
         if fd is None:
             return None
         self._terminal = fd
-        self._asker = Asker(screen, TypedLines(fd), home=self._home, ordered=not beside)
+        self._asker = Asker(screen, TypedLines(fd), home=self._home, flush=lambda: self._out.drain(FLUSH_WAIT_S))
         return self._asker
 
     async def follow(
-        self, runs: Follows, run_id: str, from_seq: int = 0, *, fault: Callable[[], str | None] = lambda: None
+        self,
+        runs: Follows,
+        run_id: str,
+        from_seq: int = 0,
+        *,
+        fault: Callable[[], str | None] = lambda: None,
+        answerable: bool = True,
+        answered: Collection[str] = (),
     ) -> Account:
         """Show the run from ``from_seq`` to its end.
 
@@ -95,12 +110,21 @@ class Watch:
             run_id: whole.
             from_seq: the first event wanted.
             fault: asked at the end for what kept it from being recorded.
+            answerable: whether anybody elsewhere could answer what it asks.
+            answered: approvals of which it is known that they don't wait any more.
 
         Raises:
             ReaderGone: nobody reads any more.
         """
         if self._form == "people":
-            account = await self._for_people(runs, run_id, from_seq)
+            display = Display(
+                self._screen,
+                asks_here=self._asker is not None,
+                answerable=answerable,
+                answered=answered,
+                home=self._home,
+            )
+            account = await self._for_people(runs, run_id, from_seq, display)
             account.fault = fault()
             self._screen.line()
             for line in account.lines(self._screen.look):
@@ -113,10 +137,11 @@ class Watch:
         if account.exit_code == 1 or (self._form == "quiet" and account.status != "completed"):
             for line in account.lines(self._aside.look)[:2]:
                 self._aside.line(line)
+        for line in account.unanswered_lines(self._aside.look):
+            self._aside.line(line)
         return account
 
-    async def _for_people(self, runs: Follows, run_id: str, from_seq: int) -> Account:
-        display = Display(self._screen, asks_here=self._asker is not None)
+    async def _for_people(self, runs: Follows, run_id: str, from_seq: int, display: Display) -> Account:
         display.account.run_id = run_id
         ticking = asyncio.create_task(self._tick(display))
         try:
@@ -140,7 +165,10 @@ class Watch:
                 self._out.raw(line + b"\n")
             with contextlib.suppress(ValueError):
                 event = _EVENT.decode(line)
-                account.add(event, payload_of(event))
+                payload = payload_of(event)
+                account.add(event, payload)
+                if self._asker is not None and isinstance(payload, ApprovalRequested):
+                    self._asker.shown(payload.approval_id)
             self._check()
         return account
 
