@@ -1,6 +1,7 @@
 """A walk over the workspace beside the model's turn: hard-link aliases, and what ``deny_read`` closes (BND-12).
 
-A command inside can make no alias of a file outside, so one walk holds for the calls of a turn.
+A command inside can make no alias of a file outside, but it can move one, and what ``deny_read`` closes, to another
+name. So a walk holds until a command that may write has run; the next one needs a look of its own.
 """
 
 from __future__ import annotations
@@ -34,11 +35,16 @@ _CHUNK: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What a call's plan needs: aliases to keep read-only, paths to mask, or why no command may start."""
+    """What a call's plan needs: aliases to keep read-only and paths to mask.
+
+    ``refused`` says why no command may write in the root, ``unknown`` why none may even read: what ``deny_read``
+    closes could not be found or is too much to mask.
+    """
 
     read_only: tuple[Path, ...] = ()
     denied: tuple[Path, ...] = ()
     refused: str | None = None
+    unknown: str | None = None
 
 
 class RootScan:
@@ -56,20 +62,28 @@ class RootScan:
         self._limit_s = limit_s
         self._walk: asyncio.Task[Scanned] | None = None
         self._began = float("-inf")
+        self._spoilt = False
+
+    def spoil(self) -> None:
+        """A command that may write has run: nothing that was seen before counts any more."""
+        self._spoilt = True
 
     def begin(self) -> None:
-        """Start a walk now, if none is under way: the turn's calls then rely on it."""
-        if self._walk is None or self._walk.done():
+        """Start a walk now, if none is under way that still counts: the turn's next call then relies on it."""
+        if self._walk is not None and self._spoilt and not self._walk.done():
+            self._walk.cancel()
+        if self._walk is None or self._spoilt or self._walk.done():
+            self._spoilt = False
             self._began = time.monotonic()
             self._walk = asyncio.ensure_future(self._scan())
 
     async def result(self) -> Scanned:
         """The newest walk, started anew when it is too old; a failed one is never relied on."""
-        if self._walk is None or (self._walk.done() and time.monotonic() - self._began > FRESH_S):
+        if self._walk is None or self._spoilt or (self._walk.done() and time.monotonic() - self._began > FRESH_S):
             self.begin()
         assert self._walk is not None
         scanned = await asyncio.shield(self._walk)
-        if scanned.refused is not None:
+        if scanned.refused is not None or scanned.unknown is not None:
             self._began = float("-inf")
         return scanned
 
@@ -84,25 +98,27 @@ class RootScan:
         names = tuple(dict.fromkeys(name for pattern in self._patterns if (name := _last_name(pattern))))
         output = await _collect(_command(self._root, names), self._limit_s)
         if output is None:
-            return Scanned(
-                refused=(
-                    f"Looking for hard links to files outside the workspace took over {self._limit_s:g} s, so no "
-                    f"command may write in {self._root}. Try again when the machine is less busy, or work in a "
-                    "smaller folder."
-                )
+            slow = (
+                f"Looking through {self._root} took over {self._limit_s:g} s, so it isn't known which files there are "
+                "hard links to files outside it{0}. Try again when the machine is less busy, or work in a smaller "
+                "folder."
             )
+            unknown = slow.format(" and which are closed by deny_read") if names else None
+            return Scanned(denied=absolute, refused=slow.format(""), unknown=unknown)
         linked, candidates = _parsed(output)
         covered = cover(aliases(linked))
         denied = (*absolute, *self._denied(candidates))
+        unknown = None
         if len(denied) > _MAX_DENIED:
-            return Scanned(
-                refused=(
-                    f"deny_read closes {len(denied)} paths in {self._root}, more than can be masked for a command. "
-                    "Name the folders that hold them instead."
-                )
+            unknown = (
+                f"deny_read closes {len(denied)} paths in {self._root}, more than can be masked for a command. "
+                "Name the folders that hold them instead."
             )
         return Scanned(
-            read_only=tuple(self._root / path for path in covered.read_only), denied=denied, refused=covered.refused
+            read_only=tuple(self._root / path for path in covered.read_only),
+            denied=denied,
+            refused=covered.refused,
+            unknown=unknown,
         )
 
     def _denied(self, candidates: Iterable[str]) -> tuple[Path, ...]:

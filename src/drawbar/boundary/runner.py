@@ -42,10 +42,12 @@ from drawbar.contracts.errors import SandboxUnavailable, UnsupportedFeature, Wor
 __all__ = ["SandboxRunner"]
 
 _ARTIFACT_CAP: Final = 64 * 1024 * 1024
+_KEEP_FAILURES: Final = 2
+"""After so many failures to keep a sandbox, each call gets one of its own and no further try costs time."""
 _LONGEST_WORD: Final = 128 * 1024
 """The kernel's limit of one argument (MAX_ARG_STRLEN)."""
 _STDERR_BYTES: Final = 32 * 1024
-_VANISHED: Final = ("Can't find source path", "No such file or directory", "Can't mount tmpfs", "Can't create file")
+_ATTEMPTS: Final = 3
 
 
 class SandboxRunner:
@@ -81,7 +83,7 @@ class SandboxRunner:
         self._marker = marker
         self._cap = artifacts_cap_bytes
         self._unconfined = unconfined
-        self._keeps = keep
+        self._keep_failures = 0 if keep else _KEEP_FAILURES
         self._scan = RootScan(policy.root.path, policy.deny_read)
         self._host: HostView | None = None
         self._running: set[ProcessTree | KeptSandbox] = set()
@@ -139,23 +141,34 @@ class SandboxRunner:
         if self._kept is not None:
             await self._kept.close()
             self._kept = None
+        if self._policy.sandbox == "on" and "workspace" in self._policy.scopes:
+            remove_redirects(git_mounts(self._policy.root))
 
     # -- the ways to run --------------------------------------------------------------------------------
 
     async def _run_confined(self, request: CommandRequest, cwd: Path) -> CommandResult:
-        scanned = await self._scan.result() if request.scope == "workspace" or self._policy.deny_read else Scanned()
-        if scanned.refused is not None and request.scope == "workspace":
-            raise WorkspaceRefused(scanned.refused, path=str(self._policy.root.path))
-        result = None
+        writes = request.scope == "workspace"
+        scanned = await self._scan.result() if writes or self._policy.deny_read else Scanned()
+        why_not = scanned.unknown or (scanned.refused if writes else None)
+        if why_not is not None:
+            raise WorkspaceRefused(why_not, path=str(self._policy.root.path))
         git = GitMounts()
-        for _attempt in range(2):
-            git = self._git(request)
-            plan = self._plan(request.scope, git=git, scanned=scanned)
-            result = await self._carry_out(request, cwd, self._backend, plan)
-            # A path may go between the look and the mount; then the plan is made anew, once.
-            vanished = result.exit_code is None and any(sign in result.stderr for sign in _VANISHED)
-            if result.denial or not vanished:
-                break
+        result = None
+        try:
+            for _attempt in range(_ATTEMPTS):
+                git = self._git(request)
+                plan = self._plan(request.scope, git=git, scanned=scanned)
+                result = await self._carry_out(request, cwd, self._backend, plan)
+                # A path may go between the look and the mount: nothing ran, and the plan is made anew.
+                if result.denial or result.exit_code is not None or result.cause in ("timeout", "aborted"):
+                    break
+        except BaseException:
+            if writes:
+                remove_redirects(git)  # also after a stop: the person's next git must not follow one
+            raise
+        finally:
+            if writes:
+                self._scan.spoil()  # names may have moved, so the next command needs a look of its own
         assert result is not None
         if not result.denial:
             self._explain(result, request, git, cwd)
@@ -176,7 +189,11 @@ class SandboxRunner:
     ) -> CommandResult:
         """In the kept sandbox when it is free and nothing forbids it, else in one of the call's own (PRF-2)."""
         try:
-            if self._keeps and request.scope != "read-only" and isinstance(backend, Bubblewrap):
+            if (
+                self._keep_failures < _KEEP_FAILURES
+                and request.scope != "read-only"
+                and isinstance(backend, Bubblewrap)
+            ):
                 kept = await self._keep(backend, plan)
                 if kept is not None:
                     return await self._enter(kept, request, cwd)
@@ -250,6 +267,7 @@ class SandboxRunner:
         except asyncio.CancelledError:
             await through_cancellation(kept.close())
             raise
+        self._keep_failures += 1
         await kept.close()
         return None
 
