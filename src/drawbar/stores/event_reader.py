@@ -15,6 +15,7 @@ from drawbar.contracts.methods import Inspection, Skipped
 from drawbar.stores.layout import ARTIFACTS_FOLDER, EVENTS_FILE, RUN_FILE
 from drawbar.stores.log_lines import ArtifactReference, RawLine, Unreadable, parse_line, raw_lines
 from drawbar.stores.log_state import LogState, follow
+from drawbar.stores.regular_file import is_there, read_regular
 
 __all__ = ["payload_is_sound", "raw_lines", "read_events", "read_report", "resolve_payload"]
 
@@ -30,8 +31,11 @@ def read_events(path: Path, from_seq: int = 0) -> Iterator[Event]:
     Args:
         path: the ``events.jsonl``; a missing one is empty.
         from_seq: the first ``seq`` wanted.
+
+    Raises:
+        InvalidInput: ``path`` is no file, or can't be read.
     """
-    if not path.exists():
+    if not is_there(path):
         return
     for _line, event in _lines(path):
         if isinstance(event, Event) and event.seq >= from_seq:
@@ -66,23 +70,25 @@ def _referred(event: Event, folder: Path) -> bytes | None:
     if relative.parts[:1] != (ARTIFACTS_FOLDER,) or len(relative.parts) != 2 or relative.name == "..":
         return None
     try:
-        data = (folder / relative).read_bytes()
-    except OSError:
+        data = read_regular(folder / relative)
+    except (OSError, InvalidInput):
         return None
     return data if hashlib.sha256(data).hexdigest() == reference.sha256 else None
 
 
 def read_report(folder: Path) -> Inspection:
-    """What is in a run's folder, damage included (``runs inspect``, CLI-7).
+    """What is in a run's folder, damage included (``runs inspect``, CLI-7); of the end, what the log says (CON-13).
 
     Raises:
         NotFound: the folder has neither a record nor a log.
+        InvalidInput: one of them is no file, or can't be read; the message names it.
     """
+    from drawbar.stores.agreement import as_logged
     from drawbar.stores.records import read_raw_record
     from drawbar.stores.verify import verify_run
 
     log = folder / EVENTS_FILE
-    if not log.exists() and not (folder / RUN_FILE).exists():
+    if not is_there(log) and not is_there(folder / RUN_FILE):
         raise NotFound(f"{folder} holds no run", path=str(folder))
     skipped: list[Skipped] = []
     count = 0
@@ -99,9 +105,10 @@ def read_report(folder: Path) -> Inspection:
                 yield resolve_payload(event, folder)
             state = follow(state, event)
 
-    todo = todo_of(sound()) if log.exists() else []
+    record = read_raw_record(folder)
+    todo = todo_of(sound()) if is_there(log) else []
     return Inspection(
-        record=read_raw_record(folder),
+        record=as_logged(folder, record) if record is not None else None,
         events=count,
         skipped=skipped,
         first_bad=verify_run(folder).first_bad,

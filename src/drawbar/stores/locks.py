@@ -59,7 +59,7 @@ def lock_within(fd: int, limit_s: float, *, shared: bool = False) -> bool:
 def locked_elsewhere(path: Path) -> bool | None:
     """Whether another open file holds the writer's lock on ``path``; None when there is nothing to tell by."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:

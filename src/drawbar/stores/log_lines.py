@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from drawbar.contracts.codec import Raw, Record, as_object, decoder, encode, loads
 from drawbar.contracts.events.base import Event
+from drawbar.stores.regular_file import open_regular
 
 __all__ = ["MAX_LINE", "ArtifactReference", "RawLine", "Unreadable", "parse_line", "raw_lines", "well_formed"]
 
@@ -55,8 +56,11 @@ def raw_lines(path: Path, offset: int = 0, *, max_line: int = MAX_LINE) -> Itera
         path: the file.
         offset: where a line begins; lines are numbered from there.
         max_line: bytes after which a line's content is passed over.
+
+    Raises:
+        FileNotFoundError, InvalidInput: as :func:`~drawbar.stores.regular_file.open_regular`.
     """
-    with path.open("rb", buffering=0) as file:
+    with open(open_regular(path), "rb", buffering=0) as file:
         file.seek(offset)
         number = 1
         parts: list[bytes] = []

@@ -10,6 +10,7 @@ from drawbar.contracts.codec import as_object, loads
 from drawbar.contracts.events.base import Event
 from drawbar.stores.log_lines import Unreadable, parse_line, raw_lines
 from drawbar.stores.log_state import LogEnd, LogState, end_of, follow
+from drawbar.stores.regular_file import is_there
 
 __all__ = ["LogPosition", "scan_log"]
 
@@ -34,9 +35,9 @@ class LogPosition:
 
 
 def scan_log(path: Path) -> LogPosition:
-    """Read ``path`` once, streaming; a missing file is an empty log."""
+    """Read ``path`` once, streaming; a missing file is an empty log. Raises :class:`InvalidInput` for no file."""
     at = LogPosition()
-    if not path.exists():
+    if not is_there(path):
         return at
     for line in raw_lines(path):
         if not line.whole:

@@ -14,8 +14,9 @@ from drawbar.contracts.codec import Record, decode
 from drawbar.contracts.errors import InvalidInput
 from drawbar.stores.layout import EVENTS_FILE, OWNER_FILE
 from drawbar.stores.locks import locked_elsewhere
+from drawbar.stores.regular_file import read_regular
 
-__all__ = ["Owner", "current_owner", "owner_alive", "process_alive", "read_owner"]
+__all__ = ["Owner", "current_owner", "is_this_process", "owner_alive", "process_alive", "read_owner"]
 
 FOREIGN_QUIET_S: Final = 300.0
 """How long a log must have been quiet before a run of another machine counts as left (RUN-17)."""
@@ -45,9 +46,14 @@ def current_owner(socket: str | None = None) -> Owner:
 def read_owner(folder: Path) -> Owner | None:
     """The owner that a run folder names; None when the file is missing, empty or garbage (STL-04)."""
     try:
-        return decode((folder / OWNER_FILE).read_bytes(), Owner, what=OWNER_FILE)
+        return decode(read_regular(folder / OWNER_FILE), Owner, what=OWNER_FILE)
     except (OSError, InvalidInput):
         return None
+
+
+def is_this_process(owner: Owner) -> bool:
+    """Whether ``owner`` names this process, and not one that had its pid before."""
+    return owner.pid == os.getpid() and owner == current_owner(owner.socket)
 
 
 def process_alive(owner: Owner) -> bool:

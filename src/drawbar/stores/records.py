@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +17,11 @@ from drawbar.stores.event_reader import read_events
 from drawbar.stores.layout import EVENTS_FILE, RUN_FILE
 from drawbar.stores.log_lines import well_formed
 from drawbar.stores.log_state import LogEnd, LogState, end_of, follow
+from drawbar.stores.regular_file import read_regular
 
 __all__ = [
     "changes_of_end",
+    "ends_in_order",
     "file_of",
     "head_of",
     "load_raw_record",
@@ -92,10 +95,18 @@ def _fits(name: str, value: Any) -> bool:
 
 
 def read_raw_record(folder: Path) -> dict[str, Any] | None:
-    """What ``run.json`` holds, every field; None when it is missing or damaged."""
+    """What ``run.json`` holds, every field; None when it is missing or damaged.
+
+    Raises:
+        InvalidInput: it is no file, or can't be read.
+    """
     try:
-        return as_object(loads((folder / RUN_FILE).read_bytes()))
-    except (OSError, ValueError, RecursionError):
+        data = read_regular(folder / RUN_FILE)
+    except FileNotFoundError:
+        return None
+    try:
+        return as_object(loads(data))
+    except (ValueError, RecursionError):
         return None
 
 
@@ -131,6 +142,27 @@ def changes_of_end(end: LogEnd) -> dict[str, Any]:
     }
 
 
+def ends_in_order(raw: dict[str, Any]) -> dict[str, Any]:
+    """``raw`` with an end that is no earlier than its start, also where the clock was set back meanwhile."""
+    end = _moment(raw.get("ended_at"))
+    for name in ("created_at", "started_at"):
+        begun = _moment(raw.get(name))
+        if end is not None and begun is not None and end < begun:
+            raw = {**raw, "ended_at": raw[name]}
+            end = begun
+    return raw
+
+
+def _moment(text: object) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
 def head_of(raw: Mapping[str, Any]) -> LogHead | None:
     """Where the record says that the log ended."""
     try:
@@ -142,6 +174,8 @@ def head_of(raw: Mapping[str, Any]) -> LogHead | None:
 
 def patched(raw: Mapping[str, Any], changes: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
     """``raw`` with ``changes``; fields that this release doesn't know stay as they are (CON-37).
+
+    An ``ended_at`` before the start (somebody set the clock back) is saved as the start.
 
     Raises:
         InvalidInput: a change names no field of the record, doesn't fit it, or reopens a settled run (CON-3).
@@ -162,7 +196,8 @@ def patched(raw: Mapping[str, Any], changes: Mapping[str, Any], redactor: Redact
             f"run {raw.get('id')} has settled as {raw.get('status')}; it is never reopened", field="status"
         )
     convert({"id": "", **values}, RunRecord, what=RUN_FILE)
-    return {**raw, **redacted(values, redactor)}
+    after = {**raw, **redacted(values, redactor)}
+    return ends_in_order(after) if "ended_at" in values else after
 
 
 def redacted(values: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:

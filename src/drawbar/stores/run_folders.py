@@ -14,6 +14,7 @@ from drawbar.contracts.errors import InvalidInput, NotFound
 from drawbar.stores.atomic import private_folder, storage_failure
 from drawbar.stores.layout import EVENTS_FILE, RUN_FILE, Layout
 from drawbar.stores.locks import locked_elsewhere
+from drawbar.stores.regular_file import is_there
 
 __all__ = ["RunFolders"]
 
@@ -30,9 +31,13 @@ class RunFolders:
     def is_run(self, run_id: str) -> bool:
         """A folder without ``run.json`` is no run (CON-39), and neither is what can't be a folder's name."""
         try:
-            return (self._layout.run(run_id) / RUN_FILE).exists()
+            folder = self._layout.run(run_id)
         except InvalidInput:
             return False
+        try:
+            return is_there(folder / RUN_FILE)
+        except InvalidInput:
+            return True  # it can't be looked into, which whoever reads it is told
 
     def existing(self, run_id: str) -> Path:
         """A run's folder. Raises :class:`NotFound`."""

@@ -16,6 +16,7 @@ from drawbar.contracts.ids import is_id
 from drawbar.contracts.methods import Family, ListRuns, ReindexOutput, RunList
 from drawbar.contracts.run import RunRecord
 from drawbar.contracts.status import SETTLED
+from drawbar.stores.agreement import as_logged
 from drawbar.stores.atomic import write_atomic
 from drawbar.stores.event_log import EventLog, Listener
 from drawbar.stores.index import RunIndex, Source
@@ -153,9 +154,14 @@ class RunStore:
         return self.patch(run_id, {**changes_of_end(found.end), "log_head": {"seq": found.seq, "chain": found.chain}})
 
     def load(self, run_id: str) -> RunRecord:
-        """A run's record. Raises :class:`NotFound`."""
+        """A run's record; where it and the log disagree about the end, what the log says (CON-13).
+
+        Raises:
+            NotFound: no such run.
+            InvalidInput: ``run.json`` is no file, or can't be read.
+        """
         folder = self._folders.existing(run_id)
-        return record_of(load_raw_record(folder), run_id)
+        return record_of(as_logged(folder, load_raw_record(folder)), run_id)
 
     def resolve(self, prefix: str) -> str:
         """The run that ``prefix`` begins, with or without its ``r_`` (CON-2).
@@ -243,10 +249,11 @@ class RunStore:
                 found = page(db, query, place, query.limit + 1 - len(runs))
                 loaded = [(cursor, self._found(cursor.id)) for cursor in found]
                 runs += [record for _, record in loaded if record is not None]
-                gone = [cursor.id for cursor, record in loaded if record is None]
-                if not gone:
+                lost = [cursor.id for cursor, record in loaded if record is None]
+                if not lost:
                     break
-                remove_rows(db, gone)  # somebody removed the folders; look further down for as many
+                # Somebody removed the folders, or made a record unreadable; look further down for as many.
+                remove_rows(db, [run_id for run_id in lost if not self._folders.is_run(run_id)])
                 place = found[-1]
             more = len(runs) > query.limit
             last = runs[: query.limit][-1:] if more else []
@@ -293,7 +300,7 @@ class RunStore:
     # -- inside -------------------------------------------------------------------------------------
 
     def _found(self, run_id: str) -> RunRecord | None:
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(NotFound, InvalidInput):
             return self.load(run_id)
         return None
 
