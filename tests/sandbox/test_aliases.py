@@ -163,6 +163,7 @@ async def test_a_walk_that_takes_too_long_refuses(tmp_path: Path) -> None:
     scanned = await scan.result()
     assert scanned.refused is not None
     assert "took over 0.0001 s" in scanned.refused
+    assert scanned.unknown is None, "without deny_read, reading needs no look"
     await scan.close()
 
 

@@ -331,6 +331,16 @@ async def test_nothing_can_be_unmounted(box: Box) -> None:
         assert (await attempt(box, "unmount", path)).startswith("refused"), path
 
 
+@pytest.mark.clause("BND-10", "BND-11")
+async def test_a_crash_leaves_no_core_and_calls_no_handler(box: Box, scope: Scope) -> None:
+    """A limit of one byte keeps the kernel from starting the machine's crash handler as root."""
+    limits = await box.text("cat /proc/self/limits; ulimit -c unlimited 2>/dev/null; ulimit -H -c", scope=scope)
+    line = next(line for line in limits.splitlines() if line.startswith("Max core file size"))
+    assert line.split()[4:6] == ["1", "1"]
+    await box.sh("kill -SEGV $$", scope=scope)
+    assert not list(box.root.glob("core*"))
+
+
 @pytest.mark.clause("BND-10")
 async def test_the_environment_is_a_list_without_secrets(make: BoxMaker, box: Box, scope: Scope) -> None:
     environ = {

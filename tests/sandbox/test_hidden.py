@@ -198,6 +198,17 @@ async def test_a_store_named_by_a_variable_is_masked(make: BoxMaker, git_repo: C
     assert "PRIVATE" not in result.output
 
 
+@pytest.mark.clause("BND-17")
+async def test_a_store_inside_the_workspace_is_masked(make: BoxMaker, home: Path) -> None:
+    """A repository of one's settings holds what the settings hold."""
+    git(home / ".config", "init", "-q")
+    box = make(home / ".config", environ={"HOME": str(home), "PATH": os.environ["PATH"]})
+    result = await box.sh("cat gh/hosts.yml git/credentials; cat git/ignore; echo x >new")
+    assert "PRIVATE" not in result.output
+    assert "open" in result.output
+    assert (home / ".config" / "new").exists()
+
+
 @pytest.mark.bug("APR-08")
 @pytest.mark.clause("BND-17")
 @pytest.mark.parametrize("scope", SCOPES)
@@ -277,8 +288,24 @@ async def test_too_many_denied_paths_refuse_the_call(make: BoxMaker, git_repo: C
     root = git_repo()
     for number in range(201):
         (root / f"{number}.pem").write_text("x")
-    with pytest.raises(WorkspaceRefused, match="deny_read closes 201 paths"):
-        await make(root, deny_read=("*.pem",)).sh("true")
+    for scope in SCOPES:
+        with pytest.raises(WorkspaceRefused, match="deny_read closes 201 paths"):
+            await make(root, deny_read=("*.pem",)).sh("true", scope=scope)
+
+
+@pytest.mark.clause("BND-17")
+async def test_what_could_not_be_looked_for_is_not_readable(
+    make: BoxMaker, git_repo: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from drawbar.boundary import root_scan
+    from drawbar.contracts.errors import WorkspaceRefused
+
+    root = git_repo({f"d{n}/.env": "PRIVATE" for n in range(300)})
+    box = make(root, deny_read=(".env",))
+    monkeypatch.setattr(box.runner._scan, "_limit_s", 0.00001)  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(WorkspaceRefused, match="closed by deny_read"):
+        await box.sh("cat d1/.env", scope="read-only")
+    assert root_scan.LIMIT_S == 3.0
 
 
 @pytest.mark.clause("BND-17")

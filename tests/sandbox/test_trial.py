@@ -191,8 +191,8 @@ MESSAGES = {
     "bwrap: Can't mount proc on /newroot/proc: Operation not permitted": {},
     "bwrap: Unknown option --as-pid-1": {},
     "bwrap: prctl(PR_SET_SECCOMP) reported EFAULT: Invalid argument": {},
-    "": {},
-    "bwrap: something new": {},
+    "": {"container": "Docker"},
+    "bwrap: something new": {"container": "Docker"},
 }
 WORDS = [
     "AppArmor",
@@ -217,7 +217,29 @@ def test_each_cause_has_a_name_and_a_cure(number: int) -> None:
     assert len(cure) > 20
     if number < len(WORDS):
         assert WORDS[number] in cause
+    else:
+        assert "container" not in cause, "not everything that fails in a container is the container's doing"
     assert "\n" not in cause + cure
+
+
+@pytest.mark.clause("QLT-1")
+async def test_what_goes_between_the_look_and_the_mount_is_no_failure(
+    make: BoxMaker, git_repo: Callable[..., Path], far: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of the machine ends, and its socket with it, just when it is to be masked."""
+    from drawbar.boundary import plan
+
+    seen: list[int] = []
+
+    def gone_at_once(root: Path) -> tuple[Path, ...]:
+        seen.append(1)
+        return (far / "folder" / "gone.sock",) if len(seen) == 1 else ()
+
+    monkeypatch.setattr(plan, "host_sockets", gone_at_once)
+    monkeypatch.setattr(plan.os.path, "exists", lambda path: str(path).endswith("gone.sock") or os.path.lexists(path))
+    box = make(git_repo())
+    assert await box.text("echo fine") == "fine\n"
+    assert len(seen) == 2
 
 
 @pytest.mark.clause("QLT-1", "BND-10")

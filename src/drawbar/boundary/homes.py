@@ -93,7 +93,7 @@ def home_view(environ: Mapping[str, str]) -> HomeView:
         home=own,
         masked=tuple(sorted(masked)),
         readable=tuple(readable),
-        credentials=tuple(_credentials(environ, own, readable)),
+        credentials=tuple(dict.fromkeys(_credentials(environ, homes))),
     )
 
 
@@ -149,18 +149,21 @@ def _programs(environ: Mapping[str, str], home: Path) -> Iterable[Path]:
         yield whole if whole != home and os.path.isfile(whole / "pyvenv.cfg") else folder
 
 
-def _credentials(environ: Mapping[str, str], home: Path | None, readable: Iterable[Path]) -> Iterable[Path]:
+def _credentials(environ: Mapping[str, str], homes: Iterable[Path]) -> Iterable[Path]:
+    """Credential stores that exist, wherever they are: a listed folder or a workspace may hold one."""
     yield from (path for path in system_credential_paths() if _opens(path))
     for variable in _CREDENTIAL_VARIABLES:
         for named in environ.get(variable, "").split(":"):
             if os.path.isabs(named) and os.path.exists(path := Path(os.path.realpath(named))) and len(path.parts) > 2:
                 yield path
-    if home is None:
-        return
-    listed = tuple(readable)
-    for path in (*credential_paths(home), *(home / name for name in _UNLISTED_CREDENTIALS)):
-        if os.path.lexists(path) and any(path.is_relative_to(folder) for folder in listed):
-            yield path
+    for home in homes:
+        try:
+            present = set(os.listdir(home))
+        except OSError:
+            continue
+        for path in (*credential_paths(home), *(home / name for name in _UNLISTED_CREDENTIALS)):
+            if path.parts[len(home.parts)] in present and os.path.lexists(path):
+                yield path
 
 
 def _opens(path: Path) -> bool:

@@ -84,7 +84,9 @@ def build_plan(
     read_only: list[Path] = []
     if confined:
         git = git_mounts(policy.root) if git is None else git
-        hidden += [*host.homes.masked, *host.homes.credentials, *denied, *host_sockets(policy.root.path)]
+        # A person who works in a credential store has opened that one, and it alone.
+        stores = (path for path in host.homes.credentials if path != policy.root.path)
+        hidden += [*host.homes.masked, *stores, *denied, *host_sockets(policy.root.path)]
         readable += [*host.homes.readable, *git.readable]
         if scope == "workspace":
             writable += git.writable

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -28,6 +29,8 @@ TERM_GRACE_S: Final = 1.0
 DEATH_S: Final = 2.0
 """How long a killed tree may take to be gone: the kernel may have to finish a write first."""
 _BIRTH_LOOKS, _BIRTH_LOOK_S = 50, 0.01
+_NO_CORE: Final = (1, 1)
+"""A limit of one byte: no file in the workspace, and no crash handler of the machine started for a command."""
 _STATUS_BYTES: Final = 4096
 _CHUNK: Final = 256 * 1024
 
@@ -245,6 +248,8 @@ class Supervised:
         if pid is None:
             return
         self.init_pid = pid
+        with contextlib.suppress(OSError):
+            resource.prlimit(pid, resource.RLIMIT_CORE, _NO_CORE)
         try:
             self._init_fd = os.pidfd_open(pid)
         except OSError:

@@ -25,10 +25,9 @@ SHELL: Final = "/bin/sh"
 _NAME: Final = "drawbar"
 
 # The shell's own messages ("Killed") go nowhere; the command gets the real standard error. A subshell with exec
-# runs a program and never a shell builtin of the same name. A core file would be litter in the workspace.
+# runs a program and never a shell builtin of the same name.
 _SCRIPT: Final = """\
 exec 3>&2 2>/dev/null
-ulimit -c 0
 echo ready >&0
 read -r given || exit 125
 case $given in
@@ -44,7 +43,6 @@ exit $status
 # System V objects) would show to the next one, so a confining sandbox says when there is any.
 _LOOP: Final = """\
 exec 3>&2 2>/dev/null
-ulimit -c 0
 echo ready >&0
 while read -r given; do
   . "$given"

@@ -155,7 +155,8 @@ def diagnose(stderr: str, machine: _Machine | None = None) -> tuple[str, str]:
             "this machine allows no user namespaces (user.max_user_namespaces is 0)",
             "Run: sudo sysctl user.max_user_namespaces=15000",
         )
-    if machine.container is not None:
+    not_allowed = namespaces_refused or "not permitted" in lowered or "permission denied" in lowered
+    if machine.container is not None and not_allowed:
         return (
             f"this is a container ({machine.container}) that may make no namespaces or mounts of its own",
             "Start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
