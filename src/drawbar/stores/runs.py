@@ -32,6 +32,7 @@ from drawbar.stores.records import (
     record_of,
     redacted,
 )
+from drawbar.stores.regular_file import read_regular
 from drawbar.stores.run_folders import RunFolders
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class RunStore:
         """
         path = self._folders.existing(run_id) / CAPABILITIES_FILE
         try:
-            return decode(path.read_bytes(), CapabilitySet, what=CAPABILITIES_FILE)
+            return decode(read_regular(path), CapabilitySet, what=CAPABILITIES_FILE)
         except (OSError, InvalidInput) as error:
             raise StorageFailed(f"the capabilities of run {run_id} can't be read: {error}", path=str(path)) from error
 
