@@ -86,7 +86,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise InvalidInput(f"{path} is larger than 1 MiB; that is no settings file", path=str(path))
     try:
         values = tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}", path=str(path)) from error
     _check(path, values)
     return values

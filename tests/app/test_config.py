@@ -73,6 +73,7 @@ def test_trust_is_for_exactly_one_content(places: tuple[Path, Path, Path]) -> No
         ("deny_read = 'x'", "deny_read must be a list"),
         ("model = 3", "model must be a non-empty string"),
         ("= broken", "not valid TOML"),
+        ("x = " + "[" * 100_000, "not valid TOML"),
     ],
 )
 @pytest.mark.parametrize("place", ["user", "project"])

@@ -394,7 +394,7 @@ def test_rules_are_not_added_up() -> None:
 PROPOSALS = [
     ("git log -3", "git log *"),
     ("grep -rn foo src", "grep *"),
-    ("npm run build -- --watch", "npm run build *"),
+    ("npm run build -- --watch", "npm run build -- --watch"),
     ("python3 -m pytest -q -k 'a and b'", "python3 -m pytest *"),
     ("npm test 2>&1", "npm test *"),
     ("npm test 2>&1 | tail -20", "npm test | tail -20"),
@@ -586,3 +586,50 @@ async def test_a_person_is_told_why_no_rule_can_be_offered(tmp_path: Path) -> No
         asked = await judged(made, "bash", command=command)
         assert (asked.outcome, asked.proposed) == ("ask", None)
         assert why in asked.message
+
+
+@pytest.mark.clause("QLT-4", "BND-6")
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        ("go build *", "go build '-ldflags=-linkmode=external -extld=./evil'"),
+        ("go build *", "go build -o F"),
+        ("go test *", "go test -coverprofile=F"),
+        ("mypy *", "mypy --python-executable=./evil"),
+        ("npm outdated *", "npm outdated --git=./evil"),
+        ("pytest *", "pytest -p evil"),
+        ("pytest *", "pytest --pdbcls=os:system"),
+        ("python -m pytest *", "python -m pytest --junitxml=F"),
+        ("python -m mypy *", "python -m mypy --junit-xml=F"),
+        ("dotnet build *", "dotnet build -logger:evil.dll"),
+        ("ruff check *", "ruff check -o F"),
+        ("ruff check *", "ruff check --config evil.toml"),
+        ("jest *", "jest --outputFile=F"),
+        ("tsc *", "tsc --outfile F"),
+        ("cargo build *", "cargo build --config evil.toml"),
+        ("npm test *", "npm test --script-shell=./evil"),
+    ],
+)
+def test_an_option_that_is_not_known_to_be_harmless_is_asked_about(pattern: str, command: str) -> None:
+    rule = StandingRule(id="a_1", tool="bash", scope="workspace", pattern=pattern)
+    assert not covers(rule, parse_command(command))
+
+
+@pytest.mark.clause("QLT-4")
+@pytest.mark.bug("APR-14")
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        ("pytest *", "pytest -q -x tests/test_a.py -k 'a and b' --maxfail=1"),
+        ("python -m pytest *", "python -m pytest -vv tests"),
+        ("go test *", "go test -race -run TestX ./..."),
+        ("cargo test *", "cargo test --release -p core -- --nocapture"),
+        ("ruff check *", "ruff check --fix src"),
+        ("mypy *", "mypy --strict src"),
+        ("npm test *", "npm test --silent"),
+        ("git log *", "git log --oneline -5"),
+    ],
+)
+def test_everyday_options_do_not_ask_again(pattern: str, command: str) -> None:
+    rule = StandingRule(id="a_1", tool="bash", scope="workspace", pattern=pattern)
+    assert covers(rule, parse_command(command))

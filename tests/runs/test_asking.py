@@ -229,3 +229,36 @@ async def test_an_answer_to_another_question_is_no_answer(tmp_path: Path) -> Non
         _, events = await b.run(approval="ask", ask_handler=confused)
         assert not (b.project / "sentinel").exists()
         assert of(events, "tool.refused")[0]["code"] == "needs_approval"
+
+
+@pytest.mark.clause("BND-16")
+async def test_without_the_sandbox_no_answer_is_taken_from_elsewhere(tmp_path: Path) -> None:
+    """A command could have any program of the machine answer for it, and no sign of the call would show."""
+    import sys
+
+    from tests.runs.kit import environment_for
+
+    code = (
+        "import asyncio, sys, drawbar\n"
+        "from drawbar.contracts.methods import ApproveInput\n"
+        "async def main():\n"
+        "    async with drawbar.open() as h:\n"
+        "        try:\n"
+        "            await h.runs.approve(ApproveInput(run=sys.argv[1], decision='once'))\n"
+        "        except drawbar.DrawbarError as error:\n"
+        "            print(error.code, error.message)\n"
+        "asyncio.run(main())\n"
+    )
+    async with bench(tmp_path, TOUCH) as b:
+        run_id = await b.start(approval="ask", sandbox="off", ask_timeout_s=30)
+        await b.until(run_id, lambda event: event.type == "approval.requested")
+        environ = environment_for(b.server, b.data, tmp_path)
+        answer = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code, run_id, env=environ, stdout=asyncio.subprocess.PIPE
+        )
+        said = (await answer.communicate())[0].decode()
+        assert said.startswith("not_permitted")
+        assert "own terminal" in said
+        assert b.harness.runs.live[run_id].pending
+        await b.harness.runs.interrupt(run_id)
+        assert not (b.project / "sentinel").exists()

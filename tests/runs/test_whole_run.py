@@ -487,3 +487,15 @@ async def test_of_several_processes_that_start_one_session_exactly_one_does(tmp_
         said = sorted(answer[0].decode().split()[0] for answer in answers)
         assert said == ["session_busy"] * 3 + ["started"]
         assert len(b.harness.runs.list().runs) == 1
+
+
+@pytest.mark.clause("BND-1", "RUN-1")
+async def test_a_root_whose_name_is_no_text_is_refused_in_words(tmp_path: Path) -> None:
+    import os
+
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff\xfe")
+    os.mkdir(odd)
+    async with bench(tmp_path, [say("never")]) as b:
+        with pytest.raises(WorkspaceRefused, match="isn't UTF-8"):
+            await b.start(cwd=odd)
+        assert b.harness.runs.list().runs == []

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from drawbar.boundary import command_facts as facts
+from drawbar.boundary.known_options import options_known
 from drawbar.boundary.never_covered import never_covered, writes_by_option
 from drawbar.boundary.plain_shell import PlainCommand, Redirect, Word, quoted
 from drawbar.boundary.shell import ParsedCommand, parse_command
@@ -88,7 +89,9 @@ def _covers_beginning(pattern: PlainCommand, command: PlainCommand) -> bool:
     if assigned is None or assigned != _assigned(command):
         return False
     further = command.words[len(fixed) :]
-    return all(word.plain for word in further) and not writes_by_option(command)
+    if not all(word.plain for word in further) or writes_by_option(command):
+        return False
+    return options_known(word.value for word in command.words)
 
 
 # What a command is, without where it stands: words, assignments and redirects that reach a file.

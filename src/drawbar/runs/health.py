@@ -132,7 +132,7 @@ def _web_address(url: str) -> bool:
 
 def _shown_address(url: str) -> str:
     """Without user and password, which some gateways take in the address."""
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, rest = url.rpartition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 

@@ -245,7 +245,8 @@ class RunRegistry:
             raise RunNotActive(f"run {request.run} is not live in this process", run=request.run)
         if not live.answers_over_socket:
             raise NotPermitted(
-                "without a PID namespace this run takes no answer over its socket; answer in its own terminal"
+                "without the sandbox, or without PID namespaces, a run takes no answer over its socket: a command "
+                "could have given it; answer in the run's own terminal"
             )
         may_answer(peer, self._owner_pids())
         return self._approve_here(request.run, request, by=f"socket:{peer.pid}")

@@ -146,6 +146,7 @@ class Sessions:
         cwd = request.cwd or self._began_in(history) or os.getcwd()
         narrowed_to_reading = request.narrow_scopes == ["read-only"] or request.approval == "read-only"
         root = self._assembly.pin(cwd, read_only=narrowed_to_reading)
+        _refuse_unwritable_name(root.path)
         settings = self._settings(root.path)
         account = self._accounts.resolve(request.account or settings.account)
         self._assembly.check(account)
@@ -209,7 +210,8 @@ class Sessions:
             self._clock,
             ask_handler=None if record.automatic else ask_handler,
             ask_timeout_s=request.ask_timeout_s,
-            answers_over_socket=self._assembly.namespaced(),
+            # Without the sandbox a command can have another program act for it, and no sign would show (BND-16).
+            answers_over_socket=pins.sandbox == "on" and self._assembly.namespaced(),
             on_settled=self._registry.finished,
         )
         self._registry.start(live)
@@ -346,6 +348,17 @@ class Sessions:
         task = asyncio.create_task(turn(), name=f"drawbar-{live.id}")
         self._turns.add(task)
         task.add_done_callback(self._turns.discard)
+
+
+def _refuse_unwritable_name(root: Path) -> None:
+    """A record holds text, so a root whose name is none could not be named in it."""
+    try:
+        str(root).encode()
+    except UnicodeEncodeError as error:
+        raise WorkspaceRefused(
+            f"{os.fsencode(root)!r} can't be a workspace root: its name isn't UTF-8. Rename the folder, or reach it "
+            "by a parent folder with another name."
+        ) from error
 
 
 async def _prove(live: LiveRun, equipment: Equipment) -> None:
