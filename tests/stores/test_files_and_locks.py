@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import stat
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -366,9 +368,62 @@ def test_a_format_file_that_a_power_cut_emptied_is_written_anew(tmp_path: Path) 
         assert json.loads(layout.format_file.read_bytes())["needs"] == 1
 
 
-@pytest.mark.clause("CON-28")
-def test_a_root_that_can_not_be_made_says_so(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StorageFailed):
-        Layout.resolve({}, tmp_path / "file" / "root").open()
-    shutil.rmtree(tmp_path, ignore_errors=True)
+def refusal(root: Path) -> str:
+    with pytest.raises(StorageFailed) as refused:
+        Layout.resolve({"DRAWBAR_HOME": str(root)}).open()
+    assert "once the disk has room" not in refused.value.message
+    assert "set DRAWBAR_HOME to" in refused.value.message
+    return refused.value.message
+
+
+@pytest.mark.clause("CON-28", "CON-30", "CON-36")
+def test_what_is_in_the_way_of_a_root_is_named(tmp_path: Path) -> None:
+    file, link, circle, pipe = (tmp_path / name for name in ("file", "link", "circle", "pipe"))
+    file.touch()
+    link.symlink_to(tmp_path / "gone")
+    circle.symlink_to(circle)
+    os.mkfifo(pipe)
+    said = {
+        file: "is a file, not a folder",
+        link: f"is a symbolic link to nothing ({tmp_path / 'gone'}), not a folder",
+        circle: "is a symbolic link that leads back to itself, not a folder",
+        pipe: "is a named pipe, not a folder",
+    }
+    for path, words in said.items():
+        for root in (path, path / "below" / "it"):
+            assert f"{path} {words}" in refusal(root)
+    assert not (tmp_path / "gone").exists()
+    (tmp_path / "gone").mkdir()
+    Layout.resolve({}, link).open()
+    shutil.rmtree(tmp_path / "gone" / "runs")
+    (tmp_path / "gone" / "runs").touch()
+    assert "runs is a file, not a folder" in refusal(link)
+
+
+@pytest.mark.clause("QLT-5", "CON-30")
+def test_a_format_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "format.json")
+    with pytest.raises(StorageFailed, match=r"format\.json is a named pipe"):
+        Layout.resolve({}, tmp_path).open()
+
+
+@pytest.mark.clause("CON-28", "CON-30")
+def test_a_root_of_somebody_else_says_whose_it_is(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    with tempfile.TemporaryDirectory() as made:
+        shut, closed, used = (Path(made) / name for name in ("shut", "closed", "used"))
+        Layout.resolve({}, used).open()
+        shut.mkdir(0o755)
+        closed.mkdir(0o700)
+        Path(made).chmod(0o755)
+        os.seteuid(65534)
+        try:
+            said = {root: refusal(root) for root in (shut, shut / "new", closed, closed / "new", used)}
+        finally:
+            os.seteuid(0)
+        nobody = pwd.getpwuid(65534).pw_name
+        for root, words in said.items():
+            assert f"belongs to {pwd.getpwuid(0).pw_name} (mode 07" in words, root
+            assert f"refuses {nobody}: Permission denied" in words
+            assert str(root) in words

@@ -13,6 +13,8 @@ from drawbar import __version__
 from drawbar.contracts.codec import as_object, encode, indent, loads
 from drawbar.contracts.errors import IncompatibleRoot, InvalidInput, StorageFailed
 from drawbar.stores.atomic import private_folder, storage_failure, write_atomic
+from drawbar.stores.regular_file import read_regular
+from drawbar.stores.root_check import explained, refuse_what_is_in_the_way
 
 __all__ = [
     "ARTIFACTS_FOLDER",
@@ -79,8 +81,16 @@ class Layout:
 
         Raises:
             IncompatibleRoot: a newer release made the root in a way this one can't read; nothing was changed.
-            StorageFailed: a folder can't be made or read.
+            StorageFailed: a folder can't be made or read; the message says what is in the way, or whose it is.
         """
+        for folder in (self.data, self.state, self.config, self.runs, self.active, self.sessions, self.locks):
+            refuse_what_is_in_the_way(folder)
+        try:
+            self._open()
+        except StorageFailed as error:
+            raise explained(error, self.data) from error
+
+    def _open(self) -> None:
         known = self._known_format()
         for folder in (self.data, self.state, self.config):
             _make_private(folder, ours=known or not _holds_anything(folder))
@@ -92,11 +102,11 @@ class Layout:
 
     def _known_format(self) -> bool:
         try:
-            raw = self.format_file.read_bytes()
+            raw = read_regular(self.format_file)
         except FileNotFoundError:
             return False
-        except OSError as error:
-            raise StorageFailed(f"{self.format_file} can't be read: {error.strerror}", errno=error.errno) from error
+        except InvalidInput as error:
+            raise StorageFailed(error.message, **error.facts) from error
         if not raw.strip(b"\0 \t\r\n"):
             return False  # a power cut while it was first written
         try:
