@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from drawbar import __version__
 from drawbar.config import load_settings
 from drawbar.contracts.clock import Clock, SystemClock
-from drawbar.contracts.errors import DrawbarError, UnsupportedFeature
+from drawbar.contracts.errors import DrawbarError, StorageFailed, UnsupportedFeature
 from drawbar.contracts.methods import Check, Recovery, ReindexOutput
 from drawbar.contracts.settings import Settings
 from drawbar.runs.control import socket_folder
@@ -157,6 +157,8 @@ async def diagnose(*, environ: Mapping[str, str] | None = None) -> list[Check]:
                 return await harness.doctor()
         except DrawbarError as error:
             fault = error
+        except OSError as error:
+            fault = StorageFailed(f"{layout.data} can't be used: {error}", path=str(layout.data))
     accounts = Accounts(environment, SecretRedactor(known_from_environment(environment)))
 
     def settings() -> Settings:

@@ -198,3 +198,14 @@ def test_quiet_says_that_nobody_was_there(place: Place) -> None:
     done = place.drawbar("run", "make a file", "--quiet")
     assert (done.returncode, done.stdout) == (3, b"I was refused.\n")
     assert b"asks found nobody" in done.stderr
+
+
+@pytest.mark.clause("CLI-1")
+@pytest.mark.parametrize(("words", "told"), [("use tox", "use tox. Don't"), ("use tox!", "use tox! Don't")])
+def test_a_persons_words_end_before_the_harness_goes_on(place: Place, words: str, told: str) -> None:
+    model = place.play([use("bash", {"command": "touch made"}), say("Done.")])
+    with place.at_terminal("run", "make a file") as at:
+        at.expect("default: deny > ")
+        at.type(f"n {words}")
+        assert at.wait() == 0, at.text
+    assert told in model.requests[1].body.decode()

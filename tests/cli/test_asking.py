@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from tests.cli.kit import PLAIN
 
 from drawbar.contracts.boundary import Approval, ApprovalAsk, StandingRule
-from drawbar.surfaces.cli.asking import FOLDED_LINES, Answer, Asker, TypedLines, ask_lines, parse_answer, rule_text
+from drawbar.surfaces.cli.asking import (
+    FOLDED_LINES,
+    Answer,
+    Asker,
+    TypedLines,
+    ask_lines,
+    offers,
+    parse_answer,
+    rule_text,
+)
+from drawbar.surfaces.cli.output import Look
 from drawbar.surfaces.cli.screen import Screen
 from drawbar.surfaces.cli.text import visible_exact
 
@@ -234,3 +244,26 @@ async def test_a_key_pressed_before_the_question_answers_nothing() -> None:
     finally:
         os.close(master)
         os.close(slave)
+
+
+@pytest.mark.clause("SES-18")
+def test_blanks_at_the_end_of_a_line_are_seen() -> None:
+    edits = [{"oldText": "a", "newText": "a  \nb"}]
+    assert ask_lines(ask("edit", rule=None, path="x", edits=edits), PLAIN)[4:7] == [
+        "  │ - a",
+        "  │ + a\\x20\\x20",
+        "  │ + b",
+    ]
+
+
+@pytest.mark.clause("SES-18")
+@pytest.mark.parametrize("columns", [20, 40, 60])
+def test_a_question_fits_a_narrow_terminal_with_its_margin(columns: int) -> None:
+    narrow = Look(tty=True, colour=False, glyphs=PLAIN.glyphs, columns=columns)
+    wide = ask(rule=StandingRule(id="a", tool="bash", scope="workspace", pattern="make " + "x" * 90, root="/r"))
+    lines = [*ask_lines(wide, narrow)[1:], *offers(wide, narrow).split("\n")]
+    assert all(line.startswith("  ") for line in lines)
+    assert all(len(line) <= columns for line in lines if "tells the model" not in line)
+    assert wide.rule is not None
+    assert wide.rule.pattern in "".join(line[2:] for line in lines)
+    assert offers(wide, narrow).endswith("default: deny > ")

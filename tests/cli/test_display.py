@@ -25,7 +25,7 @@ from drawbar.contracts.events.lifecycle import (
 )
 from drawbar.contracts.events.message import MessageCompleted, MessageDelta
 from drawbar.contracts.events.progress import Heartbeat, TodoItem, TodoUpdated
-from drawbar.contracts.events.tool import ToolDelta, ToolRefused
+from drawbar.contracts.events.tool import ToolCompleted, ToolDelta, ToolRefused
 from drawbar.contracts.events.usage import RequestUsage, Usage, UsageUpdated
 from drawbar.surfaces.cli.output import GLYPHS_ASCII, Look
 
@@ -297,3 +297,13 @@ def test_how_a_reply_is_cut_into_deltas_does_not_matter(chars: list[str], cuts: 
 def test_live_output_and_usage_make_no_lines() -> None:
     usage = UsageUpdated(totals=Usage(input_tokens=1), requests=1, request=RequestUsage(request=1))
     assert Shown(ToolDelta(call_id="c", stream="stdout", text="noise\n"), usage).lines == []
+
+
+@pytest.mark.clause("CLI-1", "QLT-12")
+def test_a_call_that_was_stopped_before_it_began_has_its_name() -> None:
+    never = ToolCompleted(call_id="c", cause="aborted", preview="[write was not run: the run was stopped before it]")
+    assert Shown(never).lines[0] == "• write  … aborted"
+    ask = ApprovalRequested(
+        approval_id="a", call_id="c", tool="bash", arguments={"command": "ls"}, scope="workspace", reason="asks"
+    )
+    assert Shown(ask, never, asks_here=True).lines[0] == "• bash   ls  … aborted"

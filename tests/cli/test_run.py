@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -345,9 +346,13 @@ def test_the_demo_does_real_work_and_is_recorded(place: Place, tmp_path: Path) -
     listed = place.drawbar("runs", "list").stdout.decode()
     assert "Demo with a scripted model" in listed
     assert place.drawbar("runs", "verify", place.logs[0].parent.name).returncode == 0
-    for line in text.splitlines():
-        if line.startswith("  drawbar "):
-            assert place.drawbar(*line.split()[1:]).returncode == 0
+    assert re.search(r"^/\S+/drawbar-demo-\S+ stays until you remove it\.$", text, re.MULTILINE)
+    shown = re.findall(r"^  (\S*drawbar)( runs .*)$", text, re.MULTILINE)
+    assert len(shown) == 4
+    for program, words in shown:
+        # By name, or where it isn't on the path, by its own: what is shown can be typed.
+        typed = subprocess.run(f"{program}{words}", shell=True, cwd=place.repo, env=place.env, capture_output=True)
+        assert typed.returncode == 0, typed.stderr
 
 
 @pytest.mark.slow
@@ -368,3 +373,56 @@ def test_a_disk_that_fills_up_is_no_success(place: Place) -> None:
         assert "No space left" in text
     finally:
         subprocess.run(["umount", "-l", place.home], check=True)
+
+
+@pytest.mark.clause("CON-34")
+def test_what_runs_is_what_is_recorded_in_any_locale(place: Place) -> None:
+    place.env |= {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    place.play(
+        [use("bash", {"command": "printf ü > mäh.txt"}), use("write", {"path": "é.txt", "content": "ö"}), say("Ä.")]
+    )
+    done = place.drawbar("run", "mach ä", "--approval", "auto-workspace")
+    assert done.returncode == 0, done.stdout
+    assert (place.repo / "mäh.txt").read_bytes() == "ü".encode()
+    assert (place.repo / "é.txt").read_bytes() == "ö".encode()
+    log = place.logs[0].read_bytes()
+    assert "printf ü > mäh.txt".encode() in log
+    assert b"\\udc" not in log
+    assert done.stdout.isascii(), "the terminal is written to in its own encoding"
+    assert "mach ä" in json.loads(place.drawbar("runs", "list", "--json").stdout)["runs"][0]["request_preview"]
+
+
+@pytest.mark.clause("CLI-1")
+def test_a_relative_root_is_said_once(place: Place) -> None:
+    place.env["DRAWBAR_HOME"] = "../records"
+    for said in (True, False):
+        place.play([say("Done.")])
+        done = place.drawbar("run", "go")
+        assert done.returncode == 0, done.stderr
+        assert (b"DRAWBAR_HOME is relative" in done.stderr) is said
+
+
+@pytest.mark.clause("CLI-3", "QLT-1")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take away the loopback or the sandbox")
+@pytest.mark.parametrize(
+    ("without", "cause", "cure"),
+    [
+        (["unshare", "-n"], "127.0.0.1 can't be reached", "ip link set lo up"),
+        (["unshare", "-m", "sh", "-c", 'mount --bind /bin/false /usr/bin/bwrap && exec "$@"', "-"], "✗ sandbox", ""),
+    ],
+)
+def test_the_demo_says_what_it_lacks_and_starts_nothing(
+    place: Place, tmp_path: Path, without: list[str], cause: str, cure: str
+) -> None:
+    if subprocess.run([*without[:2], "true"], capture_output=True).returncode:
+        pytest.skip("no namespaces can be made here")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    env = {**place.env, "TMPDIR": str(scratch)}
+    done = subprocess.run([*without, *DRAWBAR, "demo"], cwd=place.repo, env=env, capture_output=True, timeout=60)
+    text = done.stdout.decode()
+    assert done.returncode == 1, text
+    assert cause in text
+    assert cure in text
+    assert list(scratch.iterdir()) == []
+    assert place.logs == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,88 @@ def test_reindex_makes_the_index_anew(place: Place, run: str) -> None:
     assert parsed(place, "reindex") == {"runs": 1, "skipped": 0}
     assert [r["id"] for r in parsed(place, "runs", "list")["runs"]] == [run]
     assert place.drawbar("reindex").stdout == b"1 run indexed\n"
+
+
+@pytest.mark.clause("CLI-2", "RUN-34")
+def test_the_next_page_keeps_what_was_asked_for(place: Place, run: str) -> None:
+    place.play([say("Done.")])
+    assert place.drawbar("run", "again").returncode == 0
+    said = place.drawbar("runs", "list", "--limit", "1", "--status", "completed", "--project", str(place.repo)).stderr
+    words = shlex.split(said.decode().removeprefix("more: "))
+    assert words[0] == "drawbar"
+    assert {word.partition("=")[0] for word in words[3:]} == {"--status", "--project", "--limit", "--cursor"}
+    assert place.drawbar(*words[1:]).stdout.decode().splitlines()[1].startswith(run)
+
+
+@pytest.mark.clause("CLI-2")
+def test_no_run_and_no_fitting_run_are_two_things(place: Place, run: str) -> None:
+    assert place.drawbar("runs", "list", "--status", "failed").stderr.startswith(b"no run fits")
+    shutil.rmtree(place.home)
+    for argv in (["runs", "list"], ["runs", "list", "--status", "failed"], ["approvals", "list"]):
+        done = place.drawbar(*argv)
+        assert done.returncode == 0
+        assert done.stderr.startswith((b"no runs; start one", b"no rule is saved"))
+    assert parsed(place, "runs", "list") == {"runs": [], "cursor": None}
+    missing = place.drawbar("runs", "show", run)
+    assert missing.returncode == 2
+    assert b"nothing was recorded yet" in missing.stderr
+    assert not place.home.exists(), "looking made a data root"
+
+
+@pytest.mark.clause("CLI-7")
+@pytest.mark.parametrize("command", ["verify", "inspect"])
+def test_a_folder_that_is_not_there_is_named(place: Place, command: str) -> None:
+    done = place.drawbar("runs", command, "/nowhere/r_1")
+    assert done.returncode == 2
+    assert done.stderr == b"drawbar: there is no folder /nowhere/r_1\n"
+
+
+@pytest.mark.clause("CLI-4")
+def test_doctor_works_when_things_are_broken(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    place.env |= {
+        "DRAWBAR_HOME": str(tmp_path / "file" / "root"),
+        "ANTHROPIC_API_KEY": "sk-x",
+        "ANTHROPIC_BASE_URL": "user:hunter2@localhost:80",
+    }
+    checks = {check["name"]: check for check in parsed(place, "doctor", code=1)["checks"]}
+    assert not checks["data root"]["ok"]
+    assert "DRAWBAR_HOME" in checks["data root"]["cure"]
+    assert not checks["accounts"]["ok"]
+    assert "ANTHROPIC_BASE_URL" in checks["accounts"]["cure"]
+    assert "hunter2" not in json.dumps(checks)
+    assert checks["git"]["ok"], "the rest is looked at all the same"
+    for folder in ("data ", "state ", "config "):
+        assert folder + str(tmp_path / "file" / "root") in checks["folders"]["message"]
+
+
+@pytest.mark.clause("CLI-4", "CON-36")
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize(
+    ("text", "named"), [('approval = "yolo"', "mend approval"), ("approval = [", "mend that file")]
+)
+def test_doctor_names_what_is_wrong_in_the_settings(place: Place, made: bool, text: str, named: str) -> None:
+    place.play([say("Done.")])
+    if made:
+        assert place.drawbar("run", "go").returncode == 0
+    config = place.home / "config" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(text)
+    checks = {check["name"]: check for check in parsed(place, "doctor", code=1)["checks"]}
+    assert not checks["settings"]["ok"]
+    assert str(config) in checks["settings"]["message"]
+    assert checks["settings"]["cure"].startswith(named)
+    assert checks["data root"]["ok"]
+
+
+@pytest.mark.clause("CLI-4", "CON-30")
+def test_doctor_makes_no_root_and_leaves_a_newer_one_alone(place: Place) -> None:
+    place.play([])
+    found = {check["name"]: check for check in parsed(place, "doctor")["checks"]}
+    assert "the first run makes it" in found["data root"]["message"]
+    assert not place.home.exists()
+    place.home.mkdir()
+    (place.home / "format.json").write_text('{"format": 99, "needs": 99}')
+    found = {check["name"]: check for check in parsed(place, "doctor", code=1)["checks"]}
+    assert "upgrade drawbar" in found["data root"]["message"]
+    assert [path.name for path in place.home.iterdir()] == ["format.json"]

@@ -212,3 +212,14 @@ def test_any_encoding_can_be_written_to(encoding: str) -> None:
     done = drawbar("runs", "approve", "r_1", "ünsure—日本", PYTHONIOENCODING=encoding, PYTHONUTF8="0")
     assert done.returncode == 2
     assert done.stderr
+
+
+@pytest.mark.clause("CLI-2")
+@pytest.mark.parametrize(
+    ("argv", "meant"),
+    [(["rnu", "x"], "drawbar run"), (["runs", "lits"], "drawbar runs list"), (["docter"], "drawbar doctor")],
+)
+def test_a_misspelt_command_is_recognised(argv: list[str], meant: str, typed: Type) -> None:
+    done = typed(*argv)
+    assert done.returncode == 2
+    assert f"did you mean `{meant}`?" in done.stderr

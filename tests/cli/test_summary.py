@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.cli.kit import PLAIN, call, events
 
@@ -11,6 +13,7 @@ from drawbar.contracts.events.lifecycle import Completed, Failed, Started, Statu
 from drawbar.contracts.events.message import MessageCompleted
 from drawbar.contracts.events.tool import FileChanged
 from drawbar.contracts.events.usage import RequestUsage, Usage, UsageUpdated
+from drawbar.surfaces.cli.output import GLYPHS, Look
 from drawbar.surfaces.cli.summary import Account, payload_of
 
 
@@ -105,3 +108,45 @@ def test_many_files_are_counted_and_names_are_one_line() -> None:
     lines = tally.lines(PLAIN)
     assert "  files  f\\n0 created" in lines
     assert "         and 8 more" in lines
+
+
+@pytest.mark.clause("CLI-1")
+def test_a_command_that_never_ran_changed_nothing_and_checked_nothing() -> None:
+    tally = account(
+        Started(run_id="r"),
+        *call("1", "bash", {"command": "pytest"}, cause="error", exit_code=None),  # could not be started
+        *call("2", "bash", {"command": "pytest"}, cause="aborted", exit_code=None, duration_ms=None),  # before it began
+        Completed(),
+    )
+    assert tally.lines(PLAIN)[1:3] == ["  files  none changed", "  checks none ran"]
+
+
+@pytest.mark.clause("CLI-1")
+def test_a_command_that_could_only_read_changed_nothing() -> None:
+    started, ended = call("1", "bash", {"command": "pytest -q"}, exit_code=0)
+    started.scope = "read-only"
+    tally = account(Started(run_id="r"), started, ended, Completed())
+    assert tally.lines(PLAIN)[1:3] == ["  files  none changed", "  checks pytest -q passed"]
+
+
+@pytest.mark.clause("CLI-1", "QLT-8")
+@pytest.mark.parametrize(
+    "end", [{"cause": "timeout"}, {"cause": "aborted"}, {"cause": "unknown", "duration_ms": None}, None]
+)
+def test_a_command_that_was_cut_short_may_have_changed_something(end: dict[str, Any] | None) -> None:
+    started, ended = call("1", "bash", {"command": "pytest -q"}, **(end or {}))
+    lines = account(Started(run_id="r"), started, *([] if end is None else [ended])).lines(PLAIN)
+    assert "  files  only whatever 1 command changed" in lines
+
+
+@pytest.mark.clause("RUN-35")
+def test_an_ask_that_found_nobody_says_how_to_be_there() -> None:
+    asked = ApprovalResolved(approval_id="a", decision="deny", by="nobody")
+    said = "\n".join(
+        account(Started(run_id="r"), asked, asked, Completed()).lines(Look(False, False, GLYPHS, columns=400))
+    )
+    assert "it went on without 2 approvals" in said
+    assert said.count("asks found nobody") == 1
+    assert "--approval auto-workspace" in said
+    already = account(Started(run_id="r", approval_mode="auto-workspace"), asked, Completed()).lines(PLAIN)
+    assert "--approval auto-workspace" not in "\n".join(already)

@@ -97,25 +97,30 @@ def exact_arguments(tool: str, arguments: Any) -> list[tuple[str, list[str]]]:
     """
     given = as_object(arguments)
     if given is None:
-        return [("arguments", visible_exact(_json(arguments)).split("\n"))]
+        return [("arguments", _exact(_json(arguments)))]
     shown: list[tuple[str, list[str]]] = []
     for name, value in given.items():
         if tool == "edit" and name == "edits" and _items(value):
             shown += [(f"edit {n}", lines) for n, lines in enumerate(_exact_edits(_items(value)), 1)]
         else:
             text = value if isinstance(value, str) else _json(value)
-            shown.append((label(name), visible_exact(text).split("\n")))
+            shown.append((label(name), _exact(text)))
     return shown
+
+
+def _exact(text: str) -> list[str]:
+    """The lines, with blanks at a line's end as codes as well: nobody would see them."""
+    lines = visible_exact(text).split("\n")
+    return [bare + "\\x20" * (len(line) - len(bare)) for line in lines for bare in (line.rstrip(" "),)]
 
 
 def _exact_edits(edits: list[Any]) -> Iterator[list[str]]:
     for item in edits:
         edit = as_object(item)
         if edit is None or set(edit) - {"oldText", "newText"}:
-            yield visible_exact(_json(item)).split("\n")
+            yield _exact(_json(item))
             continue
-        old = visible_exact(str(edit.get("oldText", ""))).split("\n")
-        new = visible_exact(str(edit.get("newText", ""))).split("\n")
+        old, new = (_exact(str(edit.get(key, ""))) for key in ("oldText", "newText"))
         yield [*(f"- {line}" for line in old), *(f"+ {line}" for line in new)]
 
 

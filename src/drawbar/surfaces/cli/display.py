@@ -5,6 +5,7 @@ Pure but for the screen it is given: the same events always make the same lines.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ CARD_DELAY_S = 0.3
 """A call that ends sooner is one line, also when several run side by side."""
 OUTPUT_LINES = 6
 """Last lines of a failed command's output that are shown."""
+_NOT_RUN = re.compile(r"\[(\w+) was not run: ")
 
 
 @dataclass(slots=True)
@@ -82,6 +84,7 @@ class Display:
         self._root: str | None = None
         self._clock = clock
         self._calls: dict[str, _Call] = {}
+        self._asked: dict[str, _Call] = {}
         self._streamed: set[str] = set()
         self._held_return = False
 
@@ -216,7 +219,8 @@ class Display:
         return call_line(call.tool, call.arguments, self._look.width - RESULT_COLUMNS, self._look)
 
     def _completed(self, payload: ToolCompleted) -> None:
-        call = self._calls.pop(payload.call_id, _Call("call", None))
+        call = self._calls.pop(payload.call_id, None) or self._never_started(payload)
+        self._asked.pop(payload.call_id, None)
         result = f"  {self._look.glyphs.dots} {self._result(call, payload)}"
         if not self._screen.close_card(payload.call_id, result):
             self._screen.line(self._line(call) + result)
@@ -227,6 +231,14 @@ class Display:
         for line in lines:
             self._screen.line(line)
         self._screen.status("waiting for the model")
+
+    def _never_started(self, payload: ToolCompleted) -> _Call:
+        """The call of an end without a beginning: one that was asked about, or whose name the harness says."""
+        asked = self._asked.get(payload.call_id)
+        if asked is not None:
+            return asked
+        named = _NOT_RUN.match(payload.preview)
+        return _Call(named[1] if named else "call", None)
 
     def _result(self, call: _Call, payload: ToolCompleted) -> str:
         took = f" in {duration(payload.duration_ms / 1000)}" if payload.duration_ms is not None else ""
@@ -270,6 +282,7 @@ class Display:
 
     def _approval(self, payload: ApprovalRequested) -> None:
         self._screen.status("waiting for an approval")
+        self._asked[payload.call_id] = _Call(payload.tool, payload.arguments)
         if self._asks_here:
             return
         if self._answerable and payload.approval_id not in self._answered_before:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -72,6 +73,9 @@ class Group(click.Group):
             refusal = refusal_of_command(f"{_path(ctx)} {args[0]}".strip())
             if refusal is not None:
                 raise click.UsageError(refusal, ctx)
+            alike = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if alike:
+                raise click.UsageError(f"no command {args[0]!r}; did you mean `{ctx.command_path} {alike[0]}`?", ctx)
         return super().resolve_command(ctx, args)
 
 
