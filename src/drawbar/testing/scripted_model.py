@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
+from drawbar.contracts.errors import InvalidInput
 from drawbar.testing.anthropic_reply import error_body, error_event, render, units
 from drawbar.testing.anthropic_rules import ApiError, check_request
 from drawbar.testing.cache_accounting import CacheLedger, CacheUsage
@@ -215,7 +216,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("scenario", type=Path, help="a scenario file (docs/scripted-model.md)")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     options = parser.parse_args(argv)
-    model = ScriptedModel(options.scenario)
+    if not 0 <= options.port <= 65535:
+        parser.error(f"--port {options.port}: ports are 0 to 65535")
+    try:
+        model = ScriptedModel(options.scenario)
+    except OSError as error:
+        return _refuse(f"{options.scenario}: {error.strerror}")
+    except (InvalidInput, ValueError) as error:
+        return _refuse(f"{options.scenario}: {error}")
 
     async def serve() -> None:
         await model.start(options.port)
@@ -225,9 +233,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         asyncio.run(serve())
+    except OSError as error:
+        return _refuse(f"port {options.port}: {error.strerror}")
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _refuse(message: str) -> int:
+    sys.stderr.write(f"scripted model: {message}\n")
+    return 2
 
 
 if __name__ == "__main__":
