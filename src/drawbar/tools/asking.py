@@ -81,7 +81,8 @@ async def ask_person(
             rule=asked.rule,
         )
     if approval.decision == "deny":
-        said = f" They say: {approval.message}" if approval.message else ""
+        words = (approval.message or "").strip()
+        said = f" They say: {words}{'' if words.endswith(('.', '!', '?', '…')) else '.'}" if words else ""
         return refusal(
             "denied",
             "person",
