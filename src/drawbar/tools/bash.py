@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from drawbar.contracts.boundary import CommandRequest, CommandResult, Verdict
 from drawbar.contracts.codec import Meta, Request
 from drawbar.contracts.tool import ToolContext, ToolResult, ToolSpec
+from drawbar.tools.escapes import plain_text
 from drawbar.tools.truncation import MAX_BYTES, MAX_LINES, clip, count, head, size, tail
 
 __all__ = ["LIMIT_MAX_S", "LIMIT_S", "BashInput", "BashTool", "plain_output"]
@@ -22,9 +23,6 @@ TAIL_BYTES: Final = MAX_BYTES
 _NOTES_BYTES: Final = 1024
 _ROOM_LINES: Final = MAX_LINES - 20
 
-# What a terminal would act on: escape sequences, and control characters but tab and line feed.
-_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
-_CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _OVERWRITTEN: Final = re.compile(r"[^\n]*\r(?=[^\n])")
 
 
@@ -156,10 +154,9 @@ def _notes(result: CommandResult, limit_s: float) -> list[str]:
 
 
 def plain_output(text: str) -> str:
-    """Output as text: escape sequences and control characters left out, overwritten progress lines too."""
-    if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
+    """Output as text: what a terminal acts on or doesn't show left out, overwritten progress lines too."""
+    text = plain_text(text)
     if "\r" in text:
         text = _OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
         text = text.replace("\r", "")
-    return _CONTROLS.sub("", text)
+    return text

@@ -20,6 +20,7 @@ from drawbar.contracts.errors import DrawbarError, StorageFailed
 from drawbar.contracts.events.base import Payload
 from drawbar.contracts.tool import ExecutedCall, Tool, ToolCall, ToolContext, ToolResult, ToolSpec
 from drawbar.tools.asking import ask_person
+from drawbar.tools.escapes import PlainText
 from drawbar.tools.judging import GATE_LIMIT_S, GuardedGate
 from drawbar.tools.live import LiveOutput
 from drawbar.tools.outputs import FullOutput
@@ -172,10 +173,13 @@ class GatedExecutor:
         live = LiveOutput(item.call.id, record.emit, self._redactor)
         name = f"{tool.spec.name}-{item.call.id}.log"
         full = FullOutput(self._context.artifacts, name, item.call.id, self._redactor, record.failed)
+        plain = PlainText()
 
         def on_output(text: str) -> None:
-            live.feed(text)
-            full.feed(text)
+            if live.takes_more or full.takes_more:
+                shows = plain.feed(text)
+                live.feed(shows)
+                full.feed(shows)
 
         context = replace(
             self._context,

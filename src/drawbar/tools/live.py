@@ -39,9 +39,14 @@ class LiveOutput:
         self._left = LIVE_CHARS
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def takes_more(self) -> bool:
+        """Whether output that is fed would still be shown."""
+        return self._left > 0
+
     def feed(self, text: str) -> None:
         """Take output as it comes; never raises, never blocks."""
-        if self._left <= 0 or not text:
+        if not self.takes_more or not text:
             return
         if self._stream is None:
             self._stream = self._redactor.stream()

@@ -55,9 +55,14 @@ class FullOutput:
         self._file: BinaryIO | None = None
         self._closed = False
 
+    @property
+    def takes_more(self) -> bool:
+        """Whether output that is fed would still be kept."""
+        return not self._closed and self._room > 0
+
     def feed(self, text: str) -> None:
         """Take output as it comes; never raises."""
-        if self._closed or self._room <= 0:
+        if not self.takes_more or not text:
             return
         if self._stream is None:
             self._stream = self._redactor.stream()

@@ -16,6 +16,7 @@ from drawbar.contracts.events.lifecycle import ExtensionNotice
 from drawbar.contracts.events.tool import Decision, FileChanged, ToolCompleted, ToolRefused, ToolStarted
 from drawbar.contracts.tool import ExecutedCall, ToolCall, ToolResult
 from drawbar.tools.asking import judged_arguments
+from drawbar.tools.escapes import plain_value
 from drawbar.tools.truncation import MAX_BYTES, MAX_LINES, head, size, well_formed
 
 __all__ = ["Admit", "OpenCall", "Recorder"]
@@ -191,9 +192,20 @@ class Recorder:
 
     def _admissible(self, result: ToolResult) -> ToolResult:
         """What history, events and requests will hold: bounded, well-formed, redacted once (CON-38, SES-14)."""
-        content = [_bounded(block) for block in result.content]
-        details = self._redactor.value(well_formed(result.details)) if result.details else None
-        return replace(result, content=self._redactor.value(well_formed(content)), details=details)
+        content = [self._redacted(_bounded(block)) for block in result.content]
+        details = self._redacted(result.details) if result.details else None
+        return replace(result, content=content, details=details)
+
+    def _redacted(self, value: Any) -> Any:
+        """``value`` as it may leave memory (QLT-20).
+
+        Escapes and characters that don't show stay, since a file that is read must be seen as it is to be edited;
+        only where they hide a secret does the value become plain.
+        """
+        redacted = self._redactor.value(well_formed(value))
+        plain = plain_value(redacted)
+        uncovered = redacted if plain is redacted else self._redactor.value(plain)
+        return redacted if uncovered is plain else uncovered
 
 
 def _bounded(block: dict[str, Any]) -> dict[str, Any]:
