@@ -232,3 +232,33 @@ def test_an_alias_is_a_file_with_more_names_than_the_tree_holds(groups: list[tup
         if held < links:
             expected.update(names_here)
     assert set(aliases(found)) == expected
+
+
+@pytest.mark.clause("BND-12")
+async def test_without_gnu_find_the_same_is_found(
+    tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BusyBox's ``find`` prints nothing of what is asked, which must not read as: nothing there."""
+    from drawbar.boundary import root_walk
+
+    root = tmp_path / "root"
+    for name in ("a", "deep/er/b", "deep/c"):
+        link(outside, root / name, name.replace("/", "-"))
+    os.link(root / "a", root / "again")
+    (root / "deep" / ".env").write_text("x")
+    (root / "plain").symlink_to("deep")
+    fast = await root_walk.walk(root, (".env", "*.pem"), 10)
+    fake = tmp_path / "find"
+    fake.write_text("#!/bin/sh\necho 'BusyBox: find: unrecognized: -printf' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(root_walk, "_PLACES", (str(fake),))
+    root_walk._gnu_find.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    try:
+        slow = await root_walk.walk(root, (".env", "*.pem"), 10)
+        assert await root_walk.walk(root, (), 0) is None
+    finally:
+        root_walk._gnu_find.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert fast is not None
+    assert slow is not None
+    assert aliases(fast[0]) == aliases(slow[0]) == ["a", "again", "deep/c", "deep/er/b"]
+    assert fast[1] == slow[1] == ["deep/.env"]

@@ -314,3 +314,39 @@ async def test_the_history_of_a_denied_file_is_unharmed(make: BoxMaker, git_repo
     box = make(root, deny_read=(".env",))
     await box.text("echo b >>a.txt; git add a.txt; git -c user.name=x -c user.email=x@x commit -qm Change")
     assert git(root, "status", "--short") == ""
+
+
+@pytest.mark.clause("BND-17")
+@pytest.mark.parametrize(
+    ("pattern", "moves"),
+    [
+        (".env", ("mv x y; cat y/.env", "mkdir d; mv x d; cat d/x/.env", "mv x/in in; cat in/.env")),
+        ("x/.env", ("mv x y; cat y/.env", "mv x/in in; cat in/.env", "cp -r x z; cat z/.env", "mkdir d; mv x d")),
+        ("x/in/*", ("mv x/in in; cat in/.env", "mv x y; cat y/in/.env", "mv x/in x/out; cat x/out/.env")),
+        ("**/in/.env", ("mv x y; cat y/in/.env", "mv x/in x/out; cat x/out/.env", "mv x/in in2; cat in2/.env")),
+    ],
+)
+async def test_a_renamed_folder_does_not_open_what_was_closed(
+    make: BoxMaker, git_repo: Callable[..., Path], pattern: str, moves: tuple[str, ...]
+) -> None:
+    """Neither for the same command, nor for the next one, nor for a later run with the same pattern."""
+    for number, move in enumerate(moves):
+        root = git_repo({"x/in/a.txt": "a\n"}, name=f"repo{number}")
+        closed = root / "x" / "in" / ".env" if "in" in pattern else root / "x" / ".env"
+        closed.write_text("PRIVATE\n")
+        (root / "x" / "in" / ".env").write_text("PRIVATE\n" if "in" in pattern or pattern == ".env" else "open\n")
+        box = make(root, deny_read=(pattern,))
+        first, _, second = move.partition("; ")
+        await box.sh(first)
+        for later in (box, make(root, deny_read=(pattern,))):
+            for command in (first, second, move, "grep -rh . --include=.env ."):
+                assert "PRIVATE" not in (await later.sh(command)).output, (move, command)
+
+
+@pytest.mark.clause("BND-17", "QLT-1")
+async def test_a_pattern_by_name_pins_no_folder(make: BoxMaker, git_repo: Callable[..., Path]) -> None:
+    """Renames between folders stay renames where the pattern holds everywhere anyway."""
+    root = git_repo({"x/a": "a\n", "y/b": "b\n", "x/.env": "PRIVATE\n"})
+    box = make(root, deny_read=(".env", "*.pem"))
+    await box.text("python3 -c \"import os; os.rename('x/a', 'y/a'); os.rename('y', 'z')\"")
+    assert (root / "z" / "a").read_text() == "a\n"

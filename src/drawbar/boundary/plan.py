@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from drawbar.boundary.git_folders import is_plain_folder
 from drawbar.boundary.git_mounts import GitMounts, git_mounts
 from drawbar.boundary.homes import HomeView, home_view
 from drawbar.boundary.host import host_sockets, other_names
+from drawbar.boundary.root_scan import Scanned
 from drawbar.contracts.boundary import Policy, SandboxPlan
 from drawbar.contracts.capability import Scope
 
@@ -59,8 +60,7 @@ def build_plan(
     marker: str = "",
     host: HostView | None = None,
     git: GitMounts | None = None,
-    denied: Sequence[Path] = (),
-    kept: Sequence[Path] = (),
+    scanned: Scanned | None = None,
 ) -> SandboxPlan:
     """What one command of ``scope`` may touch, from the file system as it is now.
 
@@ -73,10 +73,10 @@ def build_plan(
         marker: ``NAME=value`` for the command's environment.
         host: what was looked up earlier of the machine; None looks it up.
         git: the root's git folders; None looks them up.
-        denied: existing files and folders that ``deny_read`` closes.
-        kept: existing files and folders in the root that stay read-only (aliases of files outside).
+        scanned: what a walk over the root found to keep read-only, to mask and to keep in place.
     """
     host = host_view(policy, environ) if host is None else host
+    scanned = Scanned() if scanned is None else scanned
     confined = scope != "outside"
     hidden: list[Path] = list(host.hidden)
     readable: list[Path] = list(policy.readable)
@@ -86,11 +86,12 @@ def build_plan(
         git = git_mounts(policy.root) if git is None else git
         # A person who works in a credential store has opened that one, and it alone.
         stores = (path for path in host.homes.credentials if path != policy.root.path)
-        hidden += [*host.homes.masked, *stores, *denied, *host_sockets(policy.root.path)]
+        hidden += [*host.homes.masked, *stores, *scanned.denied, *host_sockets(policy.root.path)]
         readable += [*host.homes.readable, *git.readable]
         if scope == "workspace":
             writable += git.writable
-            read_only += [*git.read_only, *_settings(policy), *kept]
+            writable += scanned.pinned
+            read_only += [*git.read_only, *_settings(policy), *scanned.read_only]
         else:
             # A linked worktree's folder must show even so, or git would find no repository.
             readable += [path for path in git.writable if not path.is_relative_to(policy.root.path)]

@@ -86,6 +86,7 @@ class SandboxRunner:
         self._keep_failures = 0 if keep else _KEEP_FAILURES
         self._scan = RootScan(policy.root.path, policy.deny_read)
         self._host: HostView | None = None
+        self._git = GitMounts()
         self._running: set[ProcessTree | KeptSandbox] = set()
         self._kept: KeptSandbox | None = None
         self._idle = asyncio.Event()
@@ -141,8 +142,6 @@ class SandboxRunner:
         if self._kept is not None:
             await self._kept.close()
             self._kept = None
-        if self._policy.sandbox == "on" and "workspace" in self._policy.scopes:
-            remove_redirects(git_mounts(self._policy.root))
 
     # -- the ways to run --------------------------------------------------------------------------------
 
@@ -152,31 +151,28 @@ class SandboxRunner:
         why_not = scanned.unknown or (scanned.refused if writes else None)
         if why_not is not None:
             raise WorkspaceRefused(why_not, path=str(self._policy.root.path))
-        git = GitMounts()
         result = None
+        self._scan.disturb()
         try:
             for _attempt in range(_ATTEMPTS):
-                git = self._git(request)
-                plan = self._plan(request.scope, git=git, scanned=scanned)
-                result = await self._carry_out(request, cwd, self._backend, plan)
-                # A path may go between the look and the mount: nothing ran, and the plan is made anew.
-                if result.denial or result.exit_code is not None or result.cause in ("timeout", "aborted"):
+                self._git = self._git_now(request)
+                plan = self._plan(request.scope, git=self._git, scanned=scanned)
+                result = await self._carry_out(request, cwd, self._backend, plan, scanned)
+                # What is mounted over may go between the look and the mount, a server's socket above all.
+                if result.exit_code is not None or result.cause == "aborted":
                     break
-        except BaseException:
-            if writes:
-                remove_redirects(git)  # also after a stop: the person's next git must not follow one
-            raise
         finally:
-            if writes:
-                self._scan.spoil()  # names may have moved, so the next command needs a look of its own
+            # However it ended: the person's next git must not follow a redirect.
+            redirects = remove_redirects(self._git) if writes else []
+            self._scan.disturb()
         assert result is not None
         if not result.denial:
-            self._explain(result, request, git, cwd)
+            self._explain(result, redirects, cwd)
         return result
 
     async def _run_open(self, request: CommandRequest, cwd: Path) -> CommandResult:
         plan = self._plan("outside", git=GitMounts(), scanned=Scanned())
-        return await self._carry_out(request, cwd, self._open_backend(), plan)
+        return await self._carry_out(request, cwd, self._open_backend(), plan, Scanned())
 
     def _open_backend(self) -> SandboxBackend:
         """Without the file sandbox: namespaces where they can be had, else a supervisor that adopts orphans."""
@@ -185,20 +181,18 @@ class SandboxRunner:
         return self._unconfined
 
     async def _carry_out(
-        self, request: CommandRequest, cwd: Path, backend: SandboxBackend, plan: SandboxPlan
+        self, request: CommandRequest, cwd: Path, backend: SandboxBackend, plan: SandboxPlan, scanned: Scanned
     ) -> CommandResult:
         """In the kept sandbox when it is free and nothing forbids it, else in one of the call's own (PRF-2)."""
+        check = _checker(plan, scanned)
+        keeps = request.scope != "read-only" and self._keep_failures < _KEEP_FAILURES
         try:
-            if (
-                self._keep_failures < _KEEP_FAILURES
-                and request.scope != "read-only"
-                and isinstance(backend, Bubblewrap)
-            ):
-                kept = await self._keep(backend, plan)
+            if keeps and isinstance(backend, Bubblewrap):
+                kept = await self._keep(backend, plan, check)
                 if kept is not None:
                     return await self._enter(kept, request, cwd)
             own = dataclasses.replace(plan, cwd=cwd, env=tuple((dict(plan.env) | dict(request.env)).items()))
-            return await self._spawn(request, backend, own)
+            return await self._spawn(request, backend, own, check)
         except (OSError, PrivateFolderTampered) as error:
             raise SandboxUnavailable(
                 f"The session's temporary folder {self._private_tmp} can't be used: {error}. Free some space or "
@@ -206,12 +200,14 @@ class SandboxRunner:
                 cause=str(error),
             ) from error
 
-    async def _spawn(self, request: CommandRequest, backend: SandboxBackend, plan: SandboxPlan) -> CommandResult:
+    async def _spawn(
+        self, request: CommandRequest, backend: SandboxBackend, plan: SandboxPlan, check: Check
+    ) -> CommandResult:
         out, err = self._outputs(request)
         wrapped = backend.wrap(plan, request.argv)
         env = wrapped.env
         try:
-            tree = ProcessTree(wrapped, out, err, stdin=request.stdin, check=_checker(plan))
+            tree = ProcessTree(wrapped, out, err, stdin=request.stdin, check=check)
         except OSError as error:
             return _never_started(f"The command could not be started: {error.strerror}.")
         with self._watched(tree):
@@ -244,9 +240,8 @@ class SandboxRunner:
                     await kept.close()
         return _result(outcome, out, err, 0)
 
-    async def _keep(self, backend: Bubblewrap, plan: SandboxPlan) -> KeptSandbox | None:
+    async def _keep(self, backend: Bubblewrap, plan: SandboxPlan, check: Check) -> KeptSandbox | None:
         """The session's own sandbox, claimed for one call; None when another call is inside or none can be had."""
-        check = _checker(plan)
         kept = self._kept
         if kept is not None and kept.busy:
             return None
@@ -304,21 +299,20 @@ class SandboxRunner:
             marker=self._marker,
             host=self._host,
             git=git,
-            denied=scanned.denied,
-            kept=scanned.read_only,
+            scanned=scanned,
         )
 
-    def _git(self, request: CommandRequest) -> GitMounts:
+    def _git_now(self, request: CommandRequest) -> GitMounts:
         mounts = git_mounts(self._policy.root)
         if request.scope == "workspace" and mounts.missing:
             prepare_git(mounts)
             mounts = git_mounts(self._policy.root)
         return mounts
 
-    def _explain(self, result: CommandResult, request: CommandRequest, git: GitMounts, cwd: Path) -> None:
-        """Say what the sandbox denied, and take back what it could not deny."""
-        if request.scope == "workspace" and (removed := remove_redirects(git)):
-            result.denial = f"The command left {removed[0]}, which would send git to another folder; it was removed."
+    def _explain(self, result: CommandResult, redirects: list[Path], cwd: Path) -> None:
+        """Say what the sandbox denied, or what was taken back because it could not be denied."""
+        if redirects:
+            result.denial = f"The command left {redirects[0]}, which would send git to another folder; it was removed."
         elif result.exit_code is None:
             from drawbar.boundary.trial import diagnose
 
@@ -327,30 +321,27 @@ class SandboxRunner:
         elif result.cause == "error":
             text = result.stderr or result.tail or result.head
             result.denial = explain_links(text, self._policy.root, cwd) or self._backend.explain(text)
-            if git.notes and "Read-only file system" in text and ".git" in text:
-                result.denial = f"{git.notes[0]}."
+            if self._git.notes and "Read-only file system" in text and ".git" in text:
+                result.denial = f"{self._git.notes[0]}."
 
 
-def _checker(plan: SandboxPlan) -> Check:
-    """Before the command starts: the sandbox shows the pinned root, and every hole in it is where it must be.
+def _checker(plan: SandboxPlan, scanned: Scanned) -> Check:
+    """Before a command starts: the sandbox shows the pinned root, and every hole in it is where it must be.
 
     Names below the root may have been exchanged between the look and the mount, by a command that still runs.
     """
     root = plan.root
-    holes = (
-        [mount.path for mount in mount_table(plan).mounts if mount.path.is_relative_to(root.path)]
-        if plan.scope == "workspace"
-        else []
-    )
+    mounts = mount_table(plan).mounts if plan.scope == "workspace" else ()
+    holes = [mount.path for mount in mounts if mount.path.is_relative_to(root.path)]
 
     def check(init: int) -> str | None:
         status = os.stat(f"/proc/{init}/root{root.path}")
         if (status.st_dev, status.st_ino) != (root.device, root.inode):
             return f"The folder at {root.path} was replaced while the command was being started; nothing was run."
-        missing = missing_mounts(init, holes) if len(holes) > 1 else None
-        if missing is None:
+        moved = scanned.moved() or (missing_mounts(init, holes) if len(holes) > 1 else None)
+        if moved is None:
             return None
-        return f"{missing} was moved while the command was being started; nothing was run. Try again."
+        return f"{moved} was moved while the command was being started; nothing was run. Try again."
 
     return check
 

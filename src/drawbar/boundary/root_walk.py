@@ -1,0 +1,147 @@
+"""One walk over a folder tree: files with several names, and names that a pattern may close.
+
+GNU ``find`` does it several times faster than Python could and doesn't hold up the event loop; where there is none,
+a thread walks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import functools
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from drawbar.boundary.aliases import LinkedFile
+from drawbar.boundary.supervised import through_cancellation
+
+__all__ = ["Walked", "walk"]
+
+Walked = tuple[list[LinkedFile], list[str]]
+"""Files with several names, and paths with a name that was asked for; relative to the root."""
+
+_PLACES: Final = ("/usr/bin/find", "/bin/find", "/run/current-system/sw/bin/find")
+_MAX_BYTES: Final = 64 * 1024 * 1024
+_CHUNK: Final = 256 * 1024
+
+
+async def walk(root: Path, names: Sequence[str], limit_s: float) -> Walked | None:
+    """Walk ``root`` on its own file system, never following a link.
+
+    Args:
+        root: canonical.
+        names: globs of single names.
+        limit_s: seconds that it may take.
+
+    Returns:
+        What was found, or None when it took too long or was too much to tell.
+    """
+    program = _gnu_find()
+    if program is None:
+        return await asyncio.to_thread(_in_python, root, tuple(names), time.monotonic() + limit_s)
+    output = await _collect(_command(program, root, names), limit_s)
+    return None if output is None else _parsed(output)
+
+
+@functools.cache
+def _gnu_find() -> str | None:
+    """The program, when it is the one that can print what we need; asked once."""
+    program = next((place for place in _PLACES if os.access(place, os.X_OK)), None)
+    if program is None:
+        return None
+    said = subprocess.run([program, "--version"], capture_output=True, check=False)
+    return program if b"GNU findutils" in said.stdout else None
+
+
+def _command(program: str, root: Path, names: Sequence[str]) -> list[str]:
+    command = [program, str(root), "-xdev", "(", "-type", "f", "-links", "+1", "-printf", "a%D:%i %n %P\\0", ")"]
+    if names:
+        tests = [part for name in names for part in ("-o", "-name", name)][1:]
+        command += [",", "(", *tests, ")", "-printf", "d%P\\0"]
+    return command
+
+
+def _parsed(output: bytes) -> Walked:
+    linked: list[LinkedFile] = []
+    candidates: list[str] = []
+    for record in output.split(b"\0"):
+        if record[:1] == b"a":
+            identity, links, path = record[1:].split(b" ", 2)
+            linked.append(LinkedFile(os.fsdecode(path), identity.decode("ascii"), int(links)))
+        elif record[:1] == b"d":
+            candidates.append(os.fsdecode(record[1:]))
+    return linked, candidates
+
+
+def _in_python(root: Path, names: tuple[str, ...], deadline: float) -> Walked | None:
+    linked: list[LinkedFile] = []
+    candidates: list[str] = []
+    device = os.lstat(root).st_dev
+    start = len(str(root)) + 1
+    waiting = [str(root)]
+    while waiting:
+        if time.monotonic() > deadline:
+            return None
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if any(fnmatch.fnmatchcase(entry.name, name) for name in names):
+                candidates.append(entry.path[start:])
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if status.st_dev == device:
+                    waiting.append(entry.path)
+            elif entry.is_file(follow_symlinks=False) and status.st_nlink > 1:
+                identity = f"{status.st_dev}:{status.st_ino}"
+                linked.append(LinkedFile(entry.path[start:], identity, status.st_nlink))
+    return linked, candidates
+
+
+async def _collect(command: Sequence[str], limit_s: float) -> bytes | None:
+    """What a program prints, or None when it takes too long or prints too much."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(read_end, False)
+    collected = bytearray()
+
+    def on_readable() -> None:
+        try:
+            chunk = os.read(read_end, _CHUNK)
+        except BlockingIOError:
+            return
+        collected.extend(chunk)
+        if (not chunk or len(collected) > _MAX_BYTES) and not done.done():
+            loop.remove_reader(read_end)
+            done.set_result(None)
+
+    try:
+        process = _started(command, write_end)
+    finally:
+        os.close(write_end)
+    loop.add_reader(read_end, on_readable)
+    try:
+        await asyncio.wait((done,), timeout=limit_s)
+    finally:
+        complete = done.done() and len(collected) <= _MAX_BYTES
+        loop.remove_reader(read_end)
+        os.close(read_end)
+        if not complete:
+            process.kill()
+        await through_cancellation(asyncio.to_thread(process.wait))
+    return bytes(collected) if complete else None
+
+
+def _started(command: Sequence[str], output: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL, env={"LC_ALL": "C"}
+    )
