@@ -307,3 +307,13 @@ def test_a_call_that_was_stopped_before_it_began_has_its_name() -> None:
         approval_id="a", call_id="c", tool="bash", arguments={"command": "ls"}, scope="workspace", reason="asks"
     )
     assert Shown(ask, never, asks_here=True).lines[0] == "• bash   ls  … aborted"
+
+
+@pytest.mark.clause("BND-16")
+def test_without_sandbox_a_question_points_to_the_runs_own_terminal() -> None:
+    ask = ApprovalRequested(
+        approval_id="a", call_id="c", tool="bash", arguments={"command": "ls"}, scope="workspace", reason="asks"
+    )
+    lines = Shown(Started(run_id="r", sandbox="off"), ask).lines
+    assert lines[-1] == "  answer it in the terminal of the run: without sandbox no other is heard"
+    assert "drawbar runs approve" not in "".join(lines)

@@ -150,3 +150,5 @@ def test_an_ask_that_found_nobody_says_how_to_be_there() -> None:
     assert "--approval auto-workspace" in said
     already = account(Started(run_id="r", approval_mode="auto-workspace"), asked, Completed()).lines(PLAIN)
     assert "--approval auto-workspace" not in "\n".join(already)
+    off = account(Started(run_id="r", sandbox="off", approval_mode="auto-workspace"), asked, Completed()).lines(PLAIN)
+    assert "  asks found nobody: run it in a terminal" in off

@@ -69,15 +69,13 @@ async def _carry_out(
     from drawbar.surfaces.cli.pending import how_to_answer, question_lines, read_asks
 
     run_id = harness.runs.get(run).id
-    waiting = {
-        name: ask
-        for name, ask in read_asks(harness.runs.events(run_id)).waiting.items()
-        if named is None or name.startswith(named)
-    }
+    asks = read_asks(harness.runs.events(run_id))
+    waiting = {name: ask for name, ask in asks.waiting.items() if named is None or name.startswith(named)}
     look, home = standard_look(), os.environ.get("HOME")
     if not as_json:
         for name, ask in waiting.items() if decision is None or len(waiting) == 1 else ():
-            print_lines(question_lines(run_id, name, ask, look, home)[: None if decision is None else -1])
+            lines = question_lines(run_id, name, ask, look, home, elsewhere=asks.elsewhere)
+            print_lines(lines if decision is None else lines[:-1])
     if decision is None and waiting:
         raise InvalidInput(f"say what you decide: {how_to_answer(run_id, waiting)}", field="decision")
     only, ask = next(iter(waiting.items())) if len(waiting) == 1 else (named, None)

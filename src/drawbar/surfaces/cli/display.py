@@ -288,7 +288,8 @@ class Display:
         if self._answerable and payload.approval_id not in self._answered_before:
             run_id = self.account.run_id or "RUN"
             ask = ask_of(payload, self._root)
-            for line in question_lines(run_id, payload.approval_id, ask, self._look, self._home):
+            elsewhere = self.account.sandbox != "off"
+            for line in question_lines(run_id, payload.approval_id, ask, self._look, self._home, elsewhere=elsewhere):
                 self._screen.line(line)
             return
         about = clip(headline(payload.tool, payload.arguments), self._look.width // 2, self._look.glyphs.dots)

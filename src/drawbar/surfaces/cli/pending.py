@@ -27,11 +27,13 @@ class Asks:
     """The questions of one run so far.
 
     ``waiting`` are those that nobody has answered, by approval id, oldest first; none once the run has settled.
+    ``elsewhere`` is false for a run without sandbox, which takes answers in its own terminal alone (BND-16).
     """
 
     waiting: dict[str, ApprovalAsk] = field(default_factory=dict[str, ApprovalAsk])
     answered: set[str] = field(default_factory=set[str])
     settled: bool = False
+    elsewhere: bool = True
 
 
 def read_asks(events: Iterable[Event]) -> Asks:
@@ -43,7 +45,7 @@ def read_asks(events: Iterable[Event]) -> Asks:
             continue
         match payload_of(event):
             case Started() as started:
-                root = started.workspace_root
+                root, asks.elsewhere = started.workspace_root, started.sandbox != "off"
             case ApprovalRequested() as asked:
                 asks.waiting[asked.approval_id] = ask_of(asked, root)
             case ApprovalResolved() as resolved:
@@ -87,10 +89,14 @@ def ask_of(asked: ApprovalRequested, root: str | None) -> ApprovalAsk:
     )
 
 
-def question_lines(run_id: str, approval_id: str, ask: ApprovalAsk, look: Look, home: str | None) -> list[str]:
-    """The whole question, nothing folded, and what to type to answer it."""
-    command = how_to_answer(run_id, {approval_id: ask})
-    return [*ask_lines(ask, look, full=True, home=home), f"  {look.paint('answer with', 'dim')} {command}"]
+def question_lines(
+    run_id: str, approval_id: str, ask: ApprovalAsk, look: Look, home: str | None, *, elsewhere: bool = True
+) -> list[str]:
+    """The whole question, nothing folded, and in the last line how to answer it."""
+    how = f"  {look.paint('answer with', 'dim')} {how_to_answer(run_id, {approval_id: ask})}"
+    if not elsewhere:
+        how = f"  {look.paint('answer it in the terminal of the run: without sandbox no other is heard', 'dim')}"
+    return [*ask_lines(ask, look, full=True, home=home), how]
 
 
 def how_to_answer(run_id: str, waiting: Mapping[str, ApprovalAsk]) -> str:

@@ -94,9 +94,13 @@ def _questions(harness: Harness, run_id: str, look: Look) -> list[str]:
 
     from drawbar.surfaces.cli.pending import question_lines, read_asks
 
-    waiting = read_asks(harness.runs.events(run_id)).waiting
+    asks = read_asks(harness.runs.events(run_id))
     home = os.environ.get("HOME")
-    return [line for name, ask in waiting.items() for line in question_lines(run_id, name, ask, look, home)]
+    return [
+        line
+        for name, ask in asks.waiting.items()
+        for line in question_lines(run_id, name, ask, look, home, elsewhere=asks.elsewhere)
+    ]
 
 
 def _listed(records: list[RunRecord], look: Look) -> list[str]:

@@ -184,12 +184,14 @@ class Account:
         if not self.unanswered:
             return []
         asked = counted(self.unanswered, "approval")
-        ways = ["run it in a terminal", "with --ask-timeout SECONDS and approve from another terminal"]
+        ways = ["run it in a terminal"]
+        if self.sandbox != "off":  # such a run hears no other terminal
+            ways.append("with --ask-timeout SECONDS and approve from another terminal")
         if self.approval != "auto-workspace":
             ways.append("with --approval auto-workspace")
         said = (
             f"it went on without {asked} that nobody was there to give",
-            f"asks found nobody: {', '.join(ways[:-1])}, or {ways[-1]}",
+            f"asks found nobody: {', or '.join(filter(None, [', '.join(ways[:-1]), ways[-1]]))}",
         )
         return [
             look.paint(f"  {piece}", "yellow") for line in said for piece in wrapped(line, look.width - 2, words=True)
