@@ -4,7 +4,8 @@
 
 Each round runs every variant once, interleaved, so that a busy machine slows all of them alike. ``bare`` is the
 command without any sandbox, ``bubblewrap`` the program with exactly the options that the harness gives it,
-``drawbar`` the whole call: plan, spawn, output, and the proof that nothing is left.
+``drawbar`` the whole call in a sandbox of its own: plan, spawn, output, and the proof that nothing is left, and
+``entered`` the same in the session's kept sandbox (PRF-2).
 """
 
 from __future__ import annotations
@@ -85,14 +86,23 @@ async def measure(rounds: int) -> dict[str, Any]:
             hidden=(hidden,),
         )
         backend = Bubblewrap()
-        runner = SandboxRunner(
-            policy, backend=backend, private_tmp=Path(folder) / "private", environ=os.environ, marker="DRAWBAR_CALL=r_0"
+        own, kept = (
+            SandboxRunner(
+                policy,
+                backend=backend,
+                private_tmp=Path(folder) / "private",
+                environ=os.environ,
+                marker="DRAWBAR_CALL=r_0",
+                keep=keep,
+            )
+            for keep in (False, True)
         )
-        trial = await runner.trial()
+        trial = await own.trial()
         if not trial.ok:
             raise SystemExit(f"the sandbox can't work here: {trial.cause}")
         request = CommandRequest(argv=COMMAND, scope="workspace", limit_s=30)
-        await runner.run(request)
+        await own.run(request)
+        await kept.run(request)
         plan = build_plan(
             policy,
             "workspace",
@@ -111,9 +121,17 @@ async def measure(rounds: int) -> dict[str, Any]:
             bubblewrap()
 
         async def drawbar() -> None:
-            await runner.run(request)
+            await own.run(request)
 
-        variants: dict[str, Callable[[], Awaitable[None]]] = {"bare": bare, "bubblewrap": wrapped, "drawbar": drawbar}
+        async def entered() -> None:
+            await kept.run(request)
+
+        variants: dict[str, Callable[[], Awaitable[None]]] = {
+            "bare": bare,
+            "bubblewrap": wrapped,
+            "drawbar": drawbar,
+            "entered": entered,
+        }
         wall: dict[str, list[float]] = {name: [] for name in variants}
         cpu: dict[str, list[float]] = {name: [] for name in variants}
         for _ in range(rounds):
@@ -122,7 +140,8 @@ async def measure(rounds: int) -> dict[str, Any]:
                 await run()
                 wall[name].append((time.perf_counter() - started) * 1000)
                 cpu[name].append((_cpu() - used) * 1000)
-        await runner.close()
+        await own.close()
+        await kept.close()
     rows = {
         name: {
             "min_ms": round(min(wall[name]), 2),
