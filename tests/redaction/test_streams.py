@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.redaction.planting import cuts, disguises, json_escaped, redactors, split, texts, unhurried
-from tests.redaction.samples import MIXED, key_block
+from tests.redaction.samples import LOWER, MIXED, jwt, key_block
 
 from drawbar.stores.redaction import SecretRedactor
 
@@ -151,6 +151,30 @@ def test_a_token_is_held_to_a_delimiter_or_512_characters() -> None:
     assert stream.feed("a, ") == ", "
     assert stream.feed("sk-ant-") == ""
     assert stream.feed("? ") == "sk-ant-? "
+
+
+@pytest.mark.clause("CON-32")
+def test_a_secret_directly_behind_another_is_hidden_to_its_end() -> None:
+    redactor = SecretRedactor()
+    first, long = "AKIA" + "AB2CD3EF4GH5IJ6K", jwt("x" * 600) + "x" * 900
+    for text, wanted in (
+        (f"{first}sk-{LOWER} ok", "[redacted:aws-access-key-id][redacted:provider-api-key] ok"),
+        (f"{first}{long} ok", "[redacted:aws-access-key-id][redacted:jwt] ok"),
+    ):
+        assert redactor.text(text) == wanted == redactor.text(wanted)
+        for size in (1, 13, 100, 700):
+            assert "".join(split(redactor, [text[at : at + size] for at in range(0, len(text), size)])) == wanted
+
+
+@pytest.mark.clause("CON-32")
+def test_a_piece_never_begins_with_the_end_of_a_word() -> None:
+    """It would look like a token to whoever sees that piece alone, as the event log does."""
+    redactor = SecretRedactor()
+    text = f"the task-{LOWER} and disk-{LOWER} are done"
+    for at in range(len(text)):
+        shown = split(redactor, [text[:at], text[at:]])
+        assert "".join(shown) == text
+        assert [redactor.text(piece) for piece in shown] == shown
 
 
 @pytest.mark.clause("CON-32")

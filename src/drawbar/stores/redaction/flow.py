@@ -31,6 +31,7 @@ class Scan:
         hold: up to here nothing that follows can change what was found; later spans count next time.
         base: what begins from here on has to be looked at again, at most ``hold``.
         keep: what the next look needs of the text, at most ``base``.
+        edge: where the last secret that begins before ``base`` ends, or less than 0.
         quiet: when the last span is open and takes in the rest of the text: pieces that match this whole
             only make it longer.
     """
@@ -39,6 +40,7 @@ class Scan:
     hold: int
     base: int
     keep: int
+    edge: int = -1
     quiet: re.Pattern[str] | None = None
 
 
@@ -51,7 +53,7 @@ class Scanner(Protocol):
         Args:
             text: without lone surrogates.
             base: what begins before here was dealt with; the text before it is only context.
-            edge: where the last replaced span ended, or -1: the text before that is as good as gone.
+            edge: as given by the last look, in this text: what stands before is as good as gone.
             final: whether the text is complete.
         """
         ...
@@ -124,7 +126,7 @@ class Flow:
                 parts += (text[at:start], placeholder(kind))
             elif end <= at:
                 continue
-            at = self._edge = end
+            at = end
         if at < scan.hold:
             parts.append(text[at : scan.hold])
             at = scan.hold
@@ -137,6 +139,6 @@ class Flow:
         self._text = text[keep:]
         self._base = scan.base - keep
         self._done = done - keep
-        self._edge -= keep
+        self._edge = scan.edge - keep
         self._quiet = scan.quiet if done == len(text) else None
         self._room = SWALLOW - len(self._text)

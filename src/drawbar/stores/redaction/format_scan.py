@@ -58,7 +58,7 @@ class FormatScanner:
         """See :class:`~drawbar.stores.redaction.flow.Scanner`."""
         if (hold := self._literals.absent(text, final=final)) is not None:
             hold = hold if final else _word_start(text, hold, base)
-            return Scan([], hold, hold, max(0, hold - _LOOKBEHIND))
+            return Scan([], hold, hold, max(0, hold - _LOOKBEHIND), edge)
         seen = views(text, final=final)
         hold = seen.settled
         if not final:
@@ -75,7 +75,8 @@ class FormatScanner:
         spans = merge([(secret.start, secret.end, secret.rule.kind) for secret in secrets])
         growing = [secret for secret in secrets if secret.growing]
         quiet = growing[0].rule.quiet if len(growing) == 1 and growing[0].end == spans[-1][1] else None
-        return Scan(spans, hold, again, seen.back(again, _LOOKBEHIND), quiet)
+        edge = max([edge, *(secret.end for secret in secrets if secret.place < again)])
+        return Scan(spans, hold, again, seen.back(again, _LOOKBEHIND), edge, quiet)
 
     def _candidates(self, seen: Views, base: int) -> list[_Candidate]:
         found = [
