@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
+from drawbar.contracts.boundary import StandingRule
 from drawbar.contracts.codec import Meta, Record, Request
 from drawbar.contracts.events.progress import TodoItem
 from drawbar.contracts.run import RunInput, RunRecord
@@ -187,6 +188,12 @@ class NoInput(Request):
     pass
 
 
+class RuleRef(Request):
+    """A saved rule by its id (SES-18)."""
+
+    id: str
+
+
 class EventsInput(Request):
     """``from_seq`` is the first event wanted; settled and live runs alike."""
 
@@ -228,6 +235,8 @@ METHODS: Final[dict[str, Method]] = {
             ("not_found", "run_not_active", "owner_unreachable", "not_permitted", "invalid_request"),
             "Answer a pending approval.",
         ),
+        Method("approvals.list", NoInput, list[StandingRule], ("not_permitted",), "The rules that `always` saved."),
+        Method("approvals.revoke", RuleRef, StandingRule, ("not_found", "not_permitted"), "Take a saved rule back."),
         Method("doctor", NoInput, list[Check], (), "Check sandbox, git, accounts and the data root."),
         Method("reindex", NoInput, ReindexOutput, (), "Rebuild the run index from the runs."),
     )
