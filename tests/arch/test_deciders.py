@@ -64,6 +64,8 @@ def test_the_base_install_is_light_and_has_no_vendors_client() -> None:
     required = [line.split(">")[0].strip().lower() for line in project["project"]["dependencies"]]
     light = "msgspec httpx2 h11 click rich ahocorasick_rs tree-sitter tree-sitter-bash pathspec platformdirs"
     assert set(required) <= set(light.split())
+    used = {name for path in SOURCE.rglob("*.py") for name in imported(path)}
+    assert {name.replace("-", "_") for name in required} <= used, "asked for and not used"
     vendors = {"anthropic", "openai", "google", "pydantic", "litellm", "requests", "httpx", "aiohttp"}
     for path in SOURCE.rglob("*.py"):
         assert not imported(path) & vendors, path

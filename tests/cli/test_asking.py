@@ -267,3 +267,14 @@ def test_a_question_fits_a_narrow_terminal_with_its_margin(columns: int) -> None
     assert wide.rule is not None
     assert wide.rule.pattern in "".join(line[2:] for line in lines)
     assert offers(wide, narrow).endswith("default: deny > ")
+
+
+@pytest.mark.clause("SES-18")
+async def test_what_was_said_is_made_visible_before_a_question_stands_elsewhere() -> None:
+    at = Typist()
+    at_flush: list[str] = []
+    asker = Asker(at.screen, at, ordered=False, flush=lambda: at_flush.append(at.text))
+    asked = asyncio.create_task(asker(ask(), "a_9"))
+    await at.type("y")
+    await asked
+    assert at_flush == [""], "once, before the first line of the question"
