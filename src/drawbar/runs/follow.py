@@ -13,6 +13,7 @@ from pathlib import Path
 
 from drawbar.contracts.codec import decoder
 from drawbar.contracts.events.base import Event
+from drawbar.stores.regular_file import open_regular
 
 __all__ = ["Wake", "follow_lines"]
 
@@ -57,7 +58,7 @@ async def follow_lines(
     """
     held: list[bytes] = []
     idle = 0
-    with path.open("rb", buffering=0) as file:
+    with open(open_regular(path), "rb", buffering=0) as file:
         while True:
             final = ended()
             grew = False
