@@ -58,7 +58,7 @@ async def follow_lines(
     """
     held: list[bytes] = []
     idle = 0
-    with open(open_regular(path), "rb", buffering=0) as file:
+    with os.fdopen(open_regular(path), "rb", buffering=0) as file:
         while True:
             final = ended()
             grew = False
