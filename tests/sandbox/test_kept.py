@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -34,18 +34,35 @@ def either(request: pytest.FixtureRequest, make: BoxMaker, git_repo: Callable[..
     return make(git_repo({"file.txt": "aaa\n"}), sandbox=request.param)
 
 
+async def kept_through(box: Box, calls: Callable[[], Awaitable[None]]) -> bool:
+    """Whether the sandbox outlives ``calls``; tried a few times, because a socket that some other program of the
+    machine opens meanwhile changes the plan, and rightly makes a new one."""
+    for _ in range(4):
+        await box.text("true")
+        before = inside(box)
+        await calls()
+        await box.text("true")
+        if inside(box) is before:
+            return True
+    return False
+
+
 async def test_one_sandbox_serves_many_calls(either: Box) -> None:
-    assert len({await either.text(WHERE) for _ in range(5)}) == 1
+    async def five() -> None:
+        for _ in range(5):
+            await either.text("true")
+
+    assert await kept_through(either, five)
 
 
 async def test_read_only_is_always_fresh(box: Box) -> None:
-    here = await box.text(WHERE)
-    kept_one = inside(box)
-    for _ in range(3):
-        assert await box.text(WHERE, scope="read-only") != here
-    assert inside(box) is kept_one
-    await asyncio.gather(*(box.text("sleep 0.1", scope="read-only") for _ in range(2)))
-    assert await box.text(WHERE) == here
+    async def fresh_ones() -> None:
+        here = await box.text(WHERE)
+        for _ in range(3):
+            assert await box.text(WHERE, scope="read-only") != here
+        await asyncio.gather(*(box.text("sleep 0.1", scope="read-only") for _ in range(2)))
+
+    assert await kept_through(box, fresh_ones)
 
 
 @pytest.mark.clause("BND-15", "PRF-2")
@@ -160,26 +177,26 @@ async def test_a_call_that_leaves_processes_ends_the_sandbox(either: Box, leave:
 
 
 async def test_quick_orphans_and_zombies_do_not(either: Box) -> None:
-    await either.text("true")
-    before = inside(either)
-    result = await either.sh("(sleep 0.03 &) ; for n in 1 2 3; do (true &) ; done")
-    assert result.left_behind == 0
-    await either.text("true")
-    assert inside(either) is before
+    async def leave_some() -> None:
+        result = await either.sh("(sleep 0.03 &) ; for n in 1 2 3; do (true &) ; done")
+        assert result.left_behind == 0
+
+    assert await kept_through(either, leave_some)
 
 
 @pytest.mark.clause("RUN-10", "QLT-12", "PRF-2")
 async def test_after_a_limit_or_a_stop_the_next_call_works(either: Box) -> None:
+    own = f"36{os.getpid()}"  # nobody else's sleep
     await either.text("true")
-    assert (await either.sh("sleep 3601", limit_s=0.2)).cause == "timeout"
+    assert (await either.sh(f"sleep {own}", limit_s=0.2)).cause == "timeout"
     assert await either.text("echo next") == "next\n"
-    call = asyncio.create_task(either.sh("sleep 3601"))
+    call = asyncio.create_task(either.sh(f"sleep {own}"))
     await asyncio.sleep(0.1)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     assert await either.text("echo next") == "next\n"
-    assert alive("sleep\x003601") == []
+    assert alive(f"sleep\x00{own}") == []
 
 
 @pytest.mark.clause("BND-11", "PRF-2")
