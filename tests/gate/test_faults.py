@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -97,6 +98,10 @@ async def says_garbage(_call: ToolCall, _input: Any) -> Any:
     return {"decision": "allow"}
 
 
+async def says_what_looks_like_an_answer(_call: ToolCall, _input: Any) -> Any:
+    return SimpleNamespace(arguments=_call.arguments, message="")
+
+
 def is_no_coroutine(_call: ToolCall, _input: Any) -> Any:
     return Allowed()
 
@@ -130,6 +135,7 @@ FAULTS: dict[str, tuple[Answer, str]] = {
         (says_nothing, "gate_fault"),
         (says_true, "gate_fault"),
         (says_garbage, "gate_fault"),
+        (says_what_looks_like_an_answer, "gate_fault"),
         (is_no_coroutine, "gate_fault"),
         (hangs, "gate_timeout"),
         (hangs_and_ignores_cancellation, "gate_timeout"),

@@ -398,6 +398,11 @@ async def test_denied_files_are_closed_to_every_native_tool(tmp_path: Path) -> N
         for tool, more in (("read", {}), ("ls", {}), ("write", {"content": ""}), ("edit", {"content": ""})):
             verdict = await judged(made, tool, path=path, **more)
             assert (verdict.outcome, verdict.rule) == ("refuse", "path:deny_read"), (tool, path)
+    (root / "d" / "id.pem").symlink_to("../a.txt")
+    named = gate(root, deny_read=("*.pem",))
+    for tool in ("read", "ls", "write"):
+        verdict = await judged(named, tool, path="d/id.pem", **({"content": ""} if tool == "write" else {}))
+        assert verdict.rule == "path:deny_read", "a closed name is closed wherever it leads"
     for path in (".env.example", "config/deep/a.key", "a.txt", "secret"):
         assert (await judged(made, "read", path=path)).outcome == "allow", path
 

@@ -57,10 +57,19 @@ def test_where_two_readers_differ_nothing_is_plain(text: str) -> None:
     assert parsed.reason
 
 
+@pytest.mark.clause("BND-6", "QLT-4")
+@pytest.mark.parametrize(
+    "text", ["c >2>&1", "c >", "c > ;", "c ;& d", "c;\\\n&>f d", "; c", "c | | d", "c && ; d", "c )"]
+)
+def test_what_bash_refuses_is_not_plain(bash: Bash, text: str) -> None:
+    assert bash.calls(text) is None
+    assert parse_command(text).plain is None
+
+
 @pytest.mark.clause("BND-6")
 @pytest.mark.parametrize(
     "text",
-    ["ls 'x", "ls &&", "if ls; then", "a\0b", "\ud800", "x" * (MAX_COMMAND_BYTES + 1), "$(" * 5000 + ")" * 5000],
+    ["ls 'x", "ls &&", "if ls; then", "a\0b", "\ud800", "x" * (MAX_COMMAND_BYTES + 1), "$(" * 1300 + "x" + ")" * 1300],
     ids=["quote", "and", "if", "nul", "surrogate", "long", "deep"],
 )
 def test_what_cannot_be_parsed_says_so(text: str) -> None:

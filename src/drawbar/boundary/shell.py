@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_COMMAND_BYTES", "ParsedCommand", "SimpleCommand", "parse_command"]
 
-MAX_COMMAND_BYTES: Final = 16 * 1024
+MAX_COMMAND_BYTES: Final = 4 * 1024
 """A longer command isn't parsed, and so is always asked about: parsing must stay short of a hang."""
 MAX_PARSE_S: Final = 0.1
 """Nor is one whose errors take longer than this to recover from."""
