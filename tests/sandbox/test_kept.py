@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -235,6 +236,31 @@ async def test_a_change_under_the_sandbox_makes_a_new_one(
     assert inside(box) is not before
     if change == "alias added":
         assert (tmp_path / "outside").read_text() == "original"
+
+
+@pytest.mark.clause("BND-10", "PRF-2")
+async def test_a_socket_that_appears_later_is_masked_too(box: Box, far: Path) -> None:
+    await box.text("true")
+    before = inside(box)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(far / "late.sock"))
+    server.listen()
+    connect = f"import socket; socket.socket(socket.AF_UNIX).connect('{far}/late.sock')"
+    assert (await box.run(("/usr/bin/python3", "-c", connect))).exit_code != 0
+    assert inside(box) is not before
+    server.close()
+
+
+async def test_what_changes_out_of_sight_changes_nothing(box: Box, tmp_path: Path) -> None:
+    """A socket of the machine in a folder that no command sees needs no new sandbox."""
+    await box.text("true")
+    before = inside(box)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "unseen.sock"))
+    server.listen()
+    await box.text("true")
+    assert inside(box) is before
+    server.close()
 
 
 @pytest.mark.clause("QLT-11", "PRF-2")

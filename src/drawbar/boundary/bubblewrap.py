@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from drawbar.boundary.denials import explain
-from drawbar.boundary.mounts import Anchor, Mount, MountTable, mount_table, unconfined_table
+from drawbar.boundary.mounts import Anchor, Mount, MountTable, table_of
 from drawbar.boundary.seccomp import open_filter
 from drawbar.boundary.supervisor import SHELL, kept_argv, supervised_argv
 from drawbar.contracts.boundary import SandboxPlan, Trial, Wrapped
@@ -149,14 +149,14 @@ class Bubblewrap:
         return explain(stderr)
 
     def _confined(self, plan: SandboxPlan) -> list[str]:
-        table = mount_table(plan)
+        table = table_of(plan)
         _make_private(table)
         return [*_BASE, *_mount_options(table.mounts), *_NAMESPACES]
 
     def _unconfined(self, plan: SandboxPlan) -> list[str]:
         # Binding without devices keeps root off the raw disks, whose bytes no mask could cover.
         options = ["--bind", "/", "/", "--dev", "/dev", *_devices(), "--proc", "/proc"]
-        options += _mount_options(unconfined_table(plan).mounts)
+        options += _mount_options(table_of(plan).mounts)
         if os.geteuid() == 0:
             for capability in _DANGEROUS_CAPABILITIES:
                 options += ["--cap-drop", capability]

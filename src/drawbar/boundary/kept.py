@@ -20,7 +20,7 @@ from drawbar.boundary.process import DRAIN_GRACE_S, Cause, Check, Outcome
 from drawbar.boundary.processes import living_children
 from drawbar.boundary.supervised import TERM_GRACE_S, Supervised, through_cancellation, wait_for
 from drawbar.boundary.supervisor import Word, call_script
-from drawbar.contracts.boundary import SandboxPlan, Wrapped
+from drawbar.contracts.boundary import Wrapped
 
 __all__ = ["KeptSandbox"]
 
@@ -34,7 +34,7 @@ class KeptSandbox:
 
     Args:
         wrapped: what to spawn.
-        plan: what it shows; a call with another plan needs another sandbox.
+        view: what it shows, comparable; a call that needs another view needs another sandbox.
         calls: the folder for the calls' scripts; it is removed when the sandbox is closed.
         shown: as what it shows inside.
         idle_s: seconds without a call after which it ends by itself; None takes half a minute.
@@ -44,10 +44,8 @@ class KeptSandbox:
         busy: whether one is inside.
     """
 
-    def __init__(
-        self, wrapped: Wrapped, plan: SandboxPlan, *, calls: Path, shown: str, idle_s: float | None = None
-    ) -> None:
-        self.plan = plan
+    def __init__(self, wrapped: Wrapped, view: object, *, calls: Path, shown: str, idle_s: float | None = None) -> None:
+        self.view = view
         self.usable = True
         self.busy = False
         self._calls = calls

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from drawbar.boundary.environment import CACHE_VARIABLE
 from drawbar.contracts.boundary import SandboxPlan
 
-__all__ = ["Anchor", "Mount", "MountTable", "mount_table", "unconfined_table"]
+__all__ = ["Anchor", "Mount", "MountTable", "mount_table", "table_of", "unconfined_table"]
 
 Kind = Literal["read-only", "writable", "hidden-folder", "hidden-file", "fresh", "private"]
 
@@ -62,11 +62,13 @@ class MountTable:
 
 
 @functools.lru_cache(maxsize=32)
-def mount_table(plan: SandboxPlan) -> MountTable:
-    """The mounts of a confined scope over a read-only view of the whole machine (BND-9, BND-10).
+def table_of(plan: SandboxPlan) -> MountTable:
+    """The mounts of a plan, remembered, since a run's plans seldom differ from one command to the next."""
+    return unconfined_table(plan) if plan.scope == "outside" else mount_table(plan)
 
-    Remembered, since a run's plans seldom differ from one command to the next.
-    """
+
+def mount_table(plan: SandboxPlan) -> MountTable:
+    """The mounts of a confined scope over a read-only view of the whole machine (BND-9, BND-10)."""
     root_kind: Kind = "writable" if plan.scope == "workspace" else "read-only"
     # From weak to strong: where two name the same path, the later one holds.
     entries: dict[Path, Mount] = {path: Mount(path, "fresh") for path in (TMP, VAR_TMP, SHM, RUN)}
@@ -87,7 +89,6 @@ def mount_table(plan: SandboxPlan) -> MountTable:
     return _with_private(kept, plan, plan.private_tmp, cache)
 
 
-@functools.lru_cache(maxsize=32)
 def unconfined_table(plan: SandboxPlan) -> MountTable:
     """The few masks that hold without the file sandbox too, over the machine as it is (BND-16)."""
     entries = {path: Mount(path, "read-only") for path in plan.readable}

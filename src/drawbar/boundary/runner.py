@@ -20,7 +20,7 @@ from drawbar.boundary.denials import explain_links
 from drawbar.boundary.git_mounts import GitMounts, git_mounts, prepare_git, remove_redirects
 from drawbar.boundary.host import missing_mounts
 from drawbar.boundary.kept import KeptSandbox
-from drawbar.boundary.mounts import mount_table
+from drawbar.boundary.mounts import table_of
 from drawbar.boundary.output import Output
 from drawbar.boundary.plan import HostView, build_plan, host_view
 from drawbar.boundary.process import Check, Outcome, ProcessTree
@@ -242,10 +242,12 @@ class SandboxRunner:
 
     async def _keep(self, backend: Bubblewrap, plan: SandboxPlan, check: Check) -> KeptSandbox | None:
         """The session's own sandbox, claimed for one call; None when another call is inside or none can be had."""
+        # Of two plans that make the same mounts, neither needs a sandbox of its own.
+        view = (plan.scope, plan.root, plan.env, table_of(plan).mounts)
         kept = self._kept
         if kept is not None and kept.busy:
             return None
-        if kept is not None and kept.usable and kept.plan == plan and kept.fault(check) is None:
+        if kept is not None and kept.usable and kept.view == view and kept.fault(check) is None:
             kept.busy = True
             return kept
         self._kept = None
@@ -253,7 +255,7 @@ class SandboxRunner:
             await kept.close()
         self._private_tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
         calls = Path(tempfile.mkdtemp(prefix="calls-", dir=self._private_tmp))
-        kept = KeptSandbox(backend.wrap_kept(plan, calls), plan, calls=calls, shown=CALLS)
+        kept = KeptSandbox(backend.wrap_kept(plan, calls), view, calls=calls, shown=CALLS)
         kept.busy = True
         try:
             if await kept.open() and kept.fault(check) is None and not self._closed and self._kept is None:
@@ -331,7 +333,7 @@ def _checker(plan: SandboxPlan, scanned: Scanned) -> Check:
     Names below the root may have been exchanged between the look and the mount, by a command that still runs.
     """
     root = plan.root
-    mounts = mount_table(plan).mounts if plan.scope == "workspace" else ()
+    mounts = table_of(plan).mounts if plan.scope == "workspace" else ()
     holes = [mount.path for mount in mounts if mount.path.is_relative_to(root.path)]
 
     def check(init: int) -> str | None:
