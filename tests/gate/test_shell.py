@@ -140,7 +140,7 @@ class Bash:
             return None
         return [
             [piece.decode("utf-8", "surrogateescape") for piece in line.split(b"\0")[:-1]]
-            for line in log.read_bytes().split(b"\1\n")
+            for line in log.read_bytes().split(b"\1\n\0")
             if line
         ]
 
@@ -150,7 +150,8 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> Bash:
     folder = tmp_path_factory.mktemp("bash")
     (folder / "bin").mkdir()
     program = folder / "bin" / "c"
-    program.write_text('#!/bin/bash\n{ printf "%s\\0" c "$@"; printf "\\1\\n"; } >>"$LOG"\n')
+    # One write, so that two parts of a pipe don't mix theirs.
+    program.write_text('#!/bin/bash\nprintf "%s\\0" c "$@" $\'\\1\\n\' >>"$LOG"\n')
     program.chmod(0o755)
     return Bash(folder)
 
