@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drawbar import __version__
+from drawbar.boundary.session_rules import SessionRules
 from drawbar.config import load_settings
 from drawbar.contracts.clock import Clock, SystemClock
 from drawbar.contracts.errors import DrawbarError, StorageFailed, UnsupportedFeature
@@ -186,6 +187,7 @@ class _Assembly:
         self._approvals = approvals
         self._sockets = sockets
         self._backend: SandboxBackend | None = None
+        self._session_rules = SessionRules()
 
     def engine(self, name: str) -> Engine:
         if name != "native":
@@ -249,8 +251,9 @@ class _Assembly:
                 "workspace_root": str(policy.root.path),
             },
         )
+        gate = PolicyGate(policy, {tool.spec.name: tool.spec for tool in tools}, rules_for_commands=self.namespaced())
         executor = GatedExecutor(
-            gate=PolicyGate(policy, {tool.spec.name: tool.spec for tool in tools}),
+            gate=self._session_rules.gate(gate, session_id=record.session_id, root=str(policy.root.path)),
             tools=tools,
             context=context,
             approver=live,

@@ -262,3 +262,19 @@ async def test_without_the_sandbox_no_answer_is_taken_from_elsewhere(tmp_path: P
         assert b.harness.runs.live[run_id].pending
         await b.harness.runs.interrupt(run_id)
         assert not (b.project / "sentinel").exists()
+
+
+@pytest.mark.clause("SES-18")
+async def test_for_the_session_reaches_its_next_run_and_no_other_session(tmp_path: Path) -> None:
+    def answer(received: Any) -> Any:
+        return TOUCH[1] if received.parsed["messages"][-1]["content"][0]["type"] == "tool_result" else TOUCH[0]
+
+    async with bench(tmp_path, answer) as b:
+        await ask_run(b, Person(("session", None)), session_id="talk")
+        again = Person()
+        record, _ = await ask_run(b, again, session_id="talk", resume=True)
+        assert again.asked == []
+        assert record.status == "completed"
+        other = Person(("deny", None))
+        await ask_run(b, other, session_id="other")
+        assert len(other.asked) == 1

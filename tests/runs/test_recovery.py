@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import random
@@ -235,3 +236,30 @@ async def test_a_lock_that_outlives_its_dead_owner_for_a_moment_is_waited_for(tm
         async with drawbar.open(root, environ=environ) as harness:
             assert harness.recovery.interrupted_run_ids == [run_id]
         held.communicate()
+
+
+@pytest.mark.clause("BND-7", "RUN-13")
+async def test_the_temporary_file_of_a_write_that_died_is_swept(tmp_path: Path) -> None:
+    from drawbar.boundary.temporaries import temporary_name
+
+    project, root = tmp_path / "project", tmp_path / "data"
+    (project / "sub").mkdir(parents=True)
+    turns = [
+        reply(
+            Block(tool="write", arguments={"path": "sub/made.txt", "content": "made\n"}),
+            Block(tool="bash", arguments={"command": "sleep 60"}),
+        )
+    ]
+    async with ScriptedModel(turns) as server:
+        environ = environment_for(server, root, tmp_path)
+        driver = Driver(project, "talk", environ)
+        await asyncio.to_thread(driver.until, "tool.completed")
+        left = project / "sub" / os.fsdecode(temporary_name(None, hashlib.sha256(b"half").hexdigest()))
+        left.write_text("half")
+        other = project / "sub" / "mine.tmp"
+        other.write_text("a person's own")
+        driver.kill()
+        async with drawbar.open(root, environ=environ):
+            assert not left.exists()
+            assert other.exists()
+            assert (project / "sub" / "made.txt").read_text() == "made\n"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,3 +112,24 @@ def children() -> list[int]:
 def litter(root: Path) -> set[str]:
     """Every name below ``root`` outside of ``.git``."""
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.relative_to(root).parts[0] != ".git"}
+
+
+BASE_PYTHON = getattr(sys, "_base_executable", sys.executable)
+"""The interpreter under the environment that runs the tests: a checkout may lie where no sandbox shows it."""
+
+
+PYTEST = ("pytest", "_pytest", "xdist", "execnet", "pluggy", "iniconfig", "packaging", "pygments")
+_INFO = {"pytest", "pytest_xdist", "execnet", "pluggy", "iniconfig", "packaging", "pygments"}
+
+
+def bring_pytest(folder: Path) -> None:
+    """Copy pytest with its workers into ``folder``: the environment of the checkout may be out of sight inside."""
+    for name in PYTEST:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        package = Path(spec.origin).parent
+        shutil.copytree(package, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for found in package.parent.glob("*.dist-info"):
+            if found.name.partition("-")[0] in _INFO:
+                shutil.copytree(found, folder / found.name, dirs_exist_ok=True)

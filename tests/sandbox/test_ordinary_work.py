@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.sandbox.conftest import BoxMaker
-from tests.sandbox.kit import FIXTURES, Box, litter
+from tests.sandbox.kit import BASE_PYTHON, FIXTURES, Box, bring_pytest, litter
 
 from drawbar.boundary.roots import pin_root
 
@@ -26,7 +25,7 @@ def needs(*programs: str) -> pytest.MarkDecorator:
 
 async def python(box: Box, program: str) -> str:
     (box.root / "program.py").write_text(textwrap.dedent(program))
-    result = await box.run((sys.executable, "program.py"))
+    result = await box.run((BASE_PYTHON, "program.py"))
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -216,7 +215,7 @@ async def test_npm_with_a_private_cache_offline(box: Box) -> None:
 async def test_pip_and_virtual_environments_offline(box: Box) -> None:
     (box.root / "pkg").mkdir()
     (box.root / "pkg" / "one.py").write_text("VALUE = 41 + 1\n")
-    await box.text(f"{sys.executable} -m venv .venv && .venv/bin/python -m pip --version", limit_s=90)
+    await box.text(f"{BASE_PYTHON} -m venv .venv && .venv/bin/python -m pip --version", limit_s=90)
     await box.text(".venv/bin/python -m pip install --no-index --find-links . pip", limit_s=60)
     assert "42" in await box.text("PYTHONPATH=pkg .venv/bin/python -c 'import one; print(one.VALUE)'")
     assert "/.cache/" in await box.text(".venv/bin/python -m pip cache dir")
@@ -227,7 +226,10 @@ async def test_pytest_with_workers(box: Box) -> None:
     (box.root / "test_it.py").write_text(
         "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test_it(n, tmp_path): assert tmp_path.exists()\n"
     )
-    shown = await box.text(f"{sys.executable} -m pytest -q -n2 -p no:cacheprovider test_it.py", limit_s=90)
+    (box.root / "lib").mkdir()
+    bring_pytest(box.root / "lib")
+    run = f"PYTHONPATH=lib {BASE_PYTHON} -m pytest -q -n2 -p no:cacheprovider test_it.py"
+    shown = await box.text(run, limit_s=90)
     assert "6 passed" in shown
 
 

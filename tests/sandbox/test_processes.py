@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.sandbox.conftest import BoxMaker
-from tests.sandbox.kit import FIXTURES, Box, alive, children, make_box
+from tests.sandbox.kit import BASE_PYTHON, FIXTURES, Box, alive, children, make_box
 
 from drawbar.boundary.unconfined import Adopting
 from drawbar.contracts.boundary import CommandResult
@@ -201,7 +201,7 @@ async def test_a_tree_that_heeds_term_gets_to_clean_up(either: Box) -> None:
 async def test_the_whole_tree_is_gone_at_the_limit(either: Box) -> None:
     sleeper = tag()
     program = f"x = bytearray(64 << 20)\nimport os\nos.execvp('sleep', ['sleep', '{sleeper}'])"
-    result = await either.run((sys.executable, "-c", program), limit_s=1)
+    result = await either.run((BASE_PYTHON, "-c", program), limit_s=1)
     assert result.cause == "timeout"
     assert alive(sleeper) == []
 

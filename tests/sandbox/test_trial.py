@@ -140,6 +140,8 @@ NESTED = textwrap.dedent(
 @pytest.mark.clause("QLT-1", "BND-18")
 async def test_where_no_namespace_can_be_had(box: Box) -> None:
     """Inside a sandbox, as in a plain container, the kernel gives no further namespaces."""
+    if "seen" not in await box.text(f"test -x {sys.executable} && test -d {CHECKOUT} && echo seen; true"):
+        pytest.skip("this checkout lies where the sandbox shows nothing")
     result = await box.run(
         (sys.executable, "-c", NESTED),
         env=(("PYTHONPATH", ":".join((str(CHECKOUT), *filter(None, sys.path)))), ("PYTHONDONTWRITEBYTECODE", "1")),

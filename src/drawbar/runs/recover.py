@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -53,6 +55,7 @@ def _recover_one(store: RunStore, run_id: str, clock: Clock) -> bool:
     log = store.take_over(run_id)
     try:
         if log.end is None:
+            _sweep(store, run_id)
             _close_open_calls(store.folder(run_id), log, store.load(run_id).native_history, clock)
             log.append(loss.event(log.status))
         store.settle_from_log(run_id)
@@ -82,6 +85,23 @@ def _loss(owner: Owner | None) -> Settlement:
     if owner is not None and owner.boot_id == current_owner().boot_id:
         return interrupted("owner_gone", f"process {owner.pid}, which owned the run, ended before the run did")
     return interrupted("harness_restart", "the machine was restarted before the run ended")
+
+
+def _sweep(store: RunStore, run_id: str) -> None:
+    """Remove the temporary file that a write left when its process died (BND-7); nobody else's is touched."""
+    from drawbar.boundary.temporaries import sweep_temporaries
+
+    root = store.load(run_id).workspace_root
+    folders: set[str] = set()
+    for event in read_events(store.folder(run_id) / "events.jsonl"):
+        if event.type == "tool.started":
+            payload = loads(bytes(event.payload))
+            path = (as_object(payload.get("arguments")) or {}).get("path")
+            if payload.get("tool") in ("write", "edit") and isinstance(path, str) and not os.path.isabs(path):
+                folders.add(os.path.dirname(os.path.normpath(path)))
+    if root is not None and folders and os.path.isdir(root):
+        with contextlib.suppress(OSError, DrawbarError):
+            sweep_temporaries(root, folders=folders, min_age_s=0)
 
 
 def _close_open_calls(folder: Path, log: EventLog, history: str | None, clock: Clock) -> None:
