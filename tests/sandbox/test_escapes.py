@@ -341,6 +341,20 @@ async def test_a_crash_leaves_no_core_and_calls_no_handler(box: Box, scope: Scop
     assert not list(box.root.glob("core*"))
 
 
+@pytest.mark.clause("BND-10", "QLT-1")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has powers to lose")
+async def test_roots_commands_have_no_power_over_other_users_files(make: BoxMaker, far: Path) -> None:
+    root = far / "theirs"
+    root.mkdir(mode=0o755)
+    (root / "file.txt").write_text("a")
+    for path in (root, root / "file.txt"):
+        os.chown(path, 1234, 1234)
+    result = await make(root).sh("echo x >>file.txt")
+    assert result.exit_code != 0
+    assert result.denial is not None
+    assert "belongs to user 1234" in result.denial
+
+
 @pytest.mark.clause("BND-10")
 async def test_the_environment_is_a_list_without_secrets(make: BoxMaker, box: Box, scope: Scope) -> None:
     environ = {

@@ -305,3 +305,34 @@ async def test_descriptors_are_given_back(either: Box) -> None:
         await either.sh("true" if number % 2 else "sleep 100 & exit 3", separate=bool(number % 3))
     await either.text("true")
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+@pytest.mark.clause("QLT-12", "BND-18", "PRF-2")
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+@pytest.mark.parametrize("keep", [True, False])
+async def test_any_shell_of_the_system_will_do(
+    make: BoxMaker,
+    git_repo: Callable[..., Path],
+    far: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shell: str,
+    keep: bool,
+) -> None:
+    """``/bin/sh`` is another program on each system."""
+    from drawbar.boundary import bubblewrap, supervisor
+
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    shutil.copy(program, far / "sh")
+    for module in (bubblewrap, supervisor):
+        monkeypatch.setattr(module, "SHELL", str(far / "sh"))
+    box = make(git_repo(), keep=keep)
+    for _ in range(2):
+        assert await box.text("echo out; cat", stdin=b"given") == "out\ngiven"
+        assert (await box.sh("kill -9 $$")).exit_code == 137
+        assert (await box.run(("no-such-program",))).exit_code == 127
+        assert (await box.sh("sleep 100 & echo done")).output == "done\n"
+        assert (await box.sh("sleep 100", limit_s=0.2)).cause == "timeout"
+        assert "PRIVATE" not in await box.text("env; pwd")
+    assert alive("sleep\x00100") == []

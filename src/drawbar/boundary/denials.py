@@ -12,7 +12,7 @@ from typing import Final
 
 from drawbar.contracts.boundary import PinnedRoot
 
-__all__ = ["explain", "explain_links"]
+__all__ = ["explain", "explain_links", "explain_owner"]
 
 _READ_ONLY: Final = re.compile(r"Read-only file system|EROFS|Errno 30\b|os error 30\b")
 _NO_NETWORK: Final = re.compile(
@@ -70,3 +70,19 @@ def explain_links(text: str, root: PinnedRoot, cwd: Path) -> str | None:
             f"To work there, a run must be started in it (--cwd {folder}); retrying won't help."
         )
     return None
+
+
+def explain_owner(text: str, root: PinnedRoot) -> str | None:
+    """Root's commands run without root's powers, so another user's workspace takes no writes from them."""
+    if os.geteuid() != 0 or "Permission denied" not in text[-_LOOKED_AT:]:
+        return None
+    try:
+        owner = os.stat(root.path).st_uid
+    except OSError:
+        return None
+    if owner == 0:
+        return None
+    return (
+        f"The workspace belongs to user {owner}, and commands run as root but without root's powers over other "
+        "users' files. Change its owner (chown -R root), or start the harness as that user."
+    )

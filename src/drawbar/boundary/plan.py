@@ -20,6 +20,10 @@ from drawbar.contracts.capability import Scope
 __all__ = ["HostView", "build_plan", "host_view"]
 
 SETTINGS_FOLDER: Final = ".drawbar"
+_SYSTEM_IN_RUN: Final = tuple(
+    Path("/run", name) for name in ("current-system", "booted-system", "opengl-driver", "wrappers")
+)
+"""Where NixOS keeps the system itself, in a folder that is otherwise private."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def build_plan(
         # A person who works in a credential store has opened that one, and it alone.
         stores = (path for path in host.homes.credentials if path != policy.root.path)
         hidden += [*host.homes.masked, *stores, *scanned.denied, *host_sockets(policy.root.path)]
-        readable += [*host.homes.readable, *git.readable]
+        readable += [*host.homes.readable, *git.readable, *_SYSTEM_IN_RUN]
         if scope == "workspace":
             writable += git.writable
             writable += scanned.pinned

@@ -137,8 +137,16 @@ async def _collect(command: Sequence[str], limit_s: float) -> bytes | None:
         os.close(read_end)
         if not complete:
             process.kill()
-        await through_cancellation(asyncio.to_thread(process.wait))
+        await _collected(process)
     return bytes(collected) if complete else None
+
+
+async def _collected(process: subprocess.Popen[bytes]) -> None:
+    """Wait for an end that is near: its output is closed, or it was killed."""
+    try:
+        process.wait(timeout=0.02)
+    except subprocess.TimeoutExpired:
+        await through_cancellation(asyncio.to_thread(process.wait))
 
 
 def _started(command: Sequence[str], output: int) -> subprocess.Popen[bytes]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from drawbar.boundary.bubblewrap import CALLS, Bubblewrap, PrivateFolderTampered
-from drawbar.boundary.denials import explain_links
+from drawbar.boundary.denials import explain_links, explain_owner
 from drawbar.boundary.git_mounts import GitMounts, git_mounts, prepare_git, remove_redirects
 from drawbar.boundary.host import missing_mounts
 from drawbar.boundary.kept import KeptSandbox
@@ -94,6 +94,7 @@ class SandboxRunner:
 
     async def trial(self) -> Trial:
         """Whether commands can run here as the policy wants them, shown by a real one; asked once (QLT-1)."""
+        self.begin_turn()
         return await (self._open_backend() if self._policy.sandbox == "off" else self._backend).trial()
 
     def begin_turn(self) -> None:
@@ -322,7 +323,8 @@ class SandboxRunner:
             result.denial = f"The sandbox could not be set up: {cause}. {cure}"
         elif result.cause == "error":
             text = result.stderr or result.tail or result.head
-            result.denial = explain_links(text, self._policy.root, cwd) or self._backend.explain(text)
+            root = self._policy.root
+            result.denial = explain_links(text, root, cwd) or explain_owner(text, root) or self._backend.explain(text)
             if self._git.notes and "Read-only file system" in text and ".git" in text:
                 result.denial = f"{self._git.notes[0]}."
 
