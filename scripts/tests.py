@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = {"quick": "not slow", "slow": "slow"}
-SUMMARY = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s\b")
+SUMMARY = re.compile(r"^=*\s*((?:\d+ [a-z ]+(?:, )?)+) in [\d.]+s\b")
 NO_TESTS = 5
 
 
@@ -45,7 +45,7 @@ def run_tier(tier: str, counts: Counter[str]) -> int:
         last = line if SUMMARY.match(line) else last
     if match := SUMMARY.match(last):
         for part in match[1].split(", "):
-            number, word = part.split()
+            number, _, word = part.partition(" ")
             counts[{"error": "errors", "warning": "warnings"}.get(word, word)] += int(number)
     return process.wait()
 

@@ -135,7 +135,7 @@ def _notes(result: CommandResult, limit_s: float) -> list[str]:
     notes: list[str] = []
     if result.denial:
         notes.append(f"[sandbox: {result.denial}]")
-    if result.left_behind:
+    if result.left_behind and result.cause not in ("timeout", "aborted"):
         what = count(result.left_behind, "process", "processes")
         notes.append(f"[{what} still running in the background when the command returned; ended with the call]")
     if result.cause == "timeout":
