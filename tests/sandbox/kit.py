@@ -118,7 +118,7 @@ BASE_PYTHON = getattr(sys, "_base_executable", sys.executable)
 """The interpreter under the environment that runs the tests: a checkout may lie where no sandbox shows it."""
 
 
-PYTEST = ("pytest", "_pytest", "xdist", "execnet", "pluggy", "iniconfig", "packaging", "pygments")
+PYTEST = ("pytest", "_pytest", "py", "xdist", "execnet", "pluggy", "iniconfig", "packaging", "pygments")
 _INFO = {"pytest", "pytest_xdist", "execnet", "pluggy", "iniconfig", "packaging", "pygments"}
 
 
@@ -129,6 +129,9 @@ def bring_pytest(folder: Path) -> None:
         assert spec is not None
         assert spec.origin is not None
         package = Path(spec.origin).parent
+        if not spec.submodule_search_locations:
+            shutil.copy(spec.origin, folder)
+            continue
         shutil.copytree(package, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         for found in package.parent.glob("*.dist-info"):
             if found.name.partition("-")[0] in _INFO:
