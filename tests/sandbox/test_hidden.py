@@ -350,3 +350,23 @@ async def test_a_pattern_by_name_pins_no_folder(make: BoxMaker, git_repo: Callab
     box = make(root, deny_read=(".env", "*.pem"))
     await box.text("python3 -c \"import os; os.rename('x/a', 'y/a'); os.rename('y', 'z')\"")
     assert (root / "z" / "a").read_text() == "a\n"
+
+
+@pytest.mark.clause("BND-10", "QLT-1")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's private folder")
+async def test_a_socket_in_a_folder_that_is_closed_to_us_breaks_no_command(box: Box) -> None:
+    """A database's private folder, say: root sees the socket, the sandbox's set-up may not pass the folder."""
+    import socket
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/var/lib", prefix="drawbar-closed-") as folder:
+        os.chown(folder, 65534, 65534)
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(f"{folder}/db.sock")
+        os.chown(f"{folder}/db.sock", 65534, 65534)
+        listening.listen()
+        try:
+            assert await box.text("echo works") == "works\n"
+            assert "Permission denied" in (await box.sh(f"ls {folder}")).output
+        finally:
+            listening.close()
