@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +83,11 @@ def git(folder: Path, *argv: str) -> str:
     """Run git as the person would, outside of any sandbox."""
     done = subprocess.run(["git", *argv], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout
+
+
+def tag() -> str:
+    """A number of seconds that no other test sleeps, to find one's own sleepers by."""
+    return f"{3000 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**6}"
 
 
 def alive(pattern: str) -> list[int]:

@@ -370,3 +370,22 @@ async def test_a_socket_in_a_folder_that_is_closed_to_us_breaks_no_command(box: 
             assert "Permission denied" in (await box.sh(f"ls {folder}")).output
         finally:
             listening.close()
+
+
+@pytest.mark.clause("BND-17", "QLT-1")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's private folder")
+async def test_what_is_closed_to_us_anyway_needs_no_mask(
+    make: BoxMaker, git_repo: Callable[..., Path], far: Path
+) -> None:
+    """Root may look into another user's folder, but no command of its runs with that power."""
+    (far / "theirs" / "deep").mkdir(parents=True)
+    (far / "theirs" / "deep" / "key").write_text("PRIVATE")
+    (far / "theirs").chmod(0o700)
+    os.chown(far / "theirs", 1234, 1234)
+    for mode in ("on", "off"):
+        box = make(
+            git_repo(name=mode), deny_read=(f"{far}/theirs/deep",), hidden=(far / "theirs" / "deep",), sandbox=mode
+        )
+        result = await box.sh(f"echo works; cat {far}/theirs/deep/key")
+        assert result.output.startswith("works\n"), mode
+        assert "PRIVATE" not in result.output, mode

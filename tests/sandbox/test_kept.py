@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.sandbox.conftest import BoxMaker
-from tests.sandbox.kit import Box, alive, children, git
+from tests.sandbox.kit import Box, alive, children, git, tag
 
 from drawbar.boundary import kept
 from drawbar.contracts.errors import WorkspaceRefused
@@ -328,11 +328,12 @@ async def test_any_shell_of_the_system_will_do(
     for module in (bubblewrap, supervisor):
         monkeypatch.setattr(module, "SHELL", str(far / "sh"))
     box = make(git_repo(), keep=keep)
+    sleeper = tag()
     for _ in range(2):
         assert await box.text("echo out; cat", stdin=b"given") == "out\ngiven"
         assert (await box.sh("kill -9 $$")).exit_code == 137
         assert (await box.run(("no-such-program",))).exit_code == 127
-        assert (await box.sh("sleep 100 & echo done")).output == "done\n"
-        assert (await box.sh("sleep 100", limit_s=0.2)).cause == "timeout"
+        assert (await box.sh(f"sleep {sleeper} & echo done")).output == "done\n"
+        assert (await box.sh(f"sleep {sleeper}", limit_s=0.2)).cause == "timeout"
         assert "PRIVATE" not in await box.text("env; pwd")
-    assert alive("sleep\x00100") == []
+    assert alive(sleeper) == []

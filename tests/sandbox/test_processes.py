@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.sandbox.conftest import BoxMaker
-from tests.sandbox.kit import BASE_PYTHON, FIXTURES, Box, alive, children, make_box
+from tests.sandbox.kit import BASE_PYTHON, FIXTURES, Box, alive, children, make_box, tag
 
 from drawbar.boundary.unconfined import Adopting
 from drawbar.contracts.boundary import CommandResult
@@ -39,11 +39,6 @@ MODES: dict[str, dict[str, Any]] = {
 def either(request: pytest.FixtureRequest, make: BoxMaker, git_repo: Callable[..., Path]) -> Box:
     """Boxes with and without the file sandbox: processes are ended alike (BND-18)."""
     return make(git_repo(), **MODES[request.param])
-
-
-def tag() -> str:
-    """A number of seconds that no other test sleeps, to find one's own sleepers by."""
-    return f"{3000 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**6}"
 
 
 async def until(condition: Callable[[], bool], seconds: float = 5) -> None:

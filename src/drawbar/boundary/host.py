@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["host_sockets", "missing_mounts", "other_names"]
+__all__ = ["host_sockets", "missing_mounts", "other_names", "within_reach"]
 
 _SOCKETS: Final = "/proc/net/unix"
 _MOUNTS: Final = "/proc/self/mountinfo"
@@ -40,26 +40,11 @@ def host_sockets(root: Path) -> tuple[Path, ...]:
             continue
         real = os.path.realpath(path)
         try:
-            if stat.S_ISSOCK(os.lstat(real).st_mode) and os.access(real, os.W_OK) and _way_to(real):
+            if stat.S_ISSOCK(os.lstat(real).st_mode) and os.access(real, os.W_OK) and within_reach(os.fsdecode(real)):
                 found.add(Path(os.fsdecode(real)))
         except OSError:
             continue
     return tuple(sorted(found))
-
-
-def _way_to(path: bytes) -> bool:
-    """Whether the folders above ``path`` let this user through without root's override, which no command has.
-
-    What no command can reach needs no mask, and can't be given one either: the sandbox is set up without it.
-    """
-    user = os.geteuid()
-    groups = {os.getegid(), *os.getgroups()}
-    for folder in Path(os.fsdecode(path)).parents:
-        found = os.stat(folder)
-        bit = 0o100 if found.st_uid == user else 0o010 if found.st_gid in groups else 0o001
-        if not found.st_mode & bit:
-            return False
-    return True
 
 
 def _path_column(line: bytes) -> int:
@@ -80,6 +65,22 @@ class _MountPoint:
     device: bytes
     inside: str
     path: str
+
+
+def within_reach(path: str) -> bool:
+    """Whether the folders above ``path`` let this user through without root's override, which no command has.
+
+    What no command can reach needs no mask, and can't be given one either: the sandbox is set up without it.
+    """
+    if os.geteuid() != 0:
+        return True
+    groups = {os.getegid(), *os.getgroups()}
+    for folder in Path(path).parents:
+        found = os.stat(folder)
+        bit = 0o100 if found.st_uid == 0 else 0o010 if found.st_gid in groups else 0o001
+        if not found.st_mode & bit:
+            return False
+    return True
 
 
 def other_names(paths: Iterable[Path]) -> tuple[Path, ...]:

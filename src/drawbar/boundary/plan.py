@@ -12,7 +12,7 @@ from drawbar.boundary.environment import command_environment
 from drawbar.boundary.git_folders import is_plain_folder
 from drawbar.boundary.git_mounts import GitMounts, git_mounts
 from drawbar.boundary.homes import HomeView, home_view
-from drawbar.boundary.host import host_sockets, other_names
+from drawbar.boundary.host import host_sockets, other_names, within_reach
 from drawbar.boundary.root_scan import Scanned
 from drawbar.contracts.boundary import Policy, SandboxPlan
 from drawbar.contracts.capability import Scope
@@ -99,7 +99,7 @@ def build_plan(
         else:
             # A linked worktree's folder must show even so, or git would find no repository.
             readable += [path for path in git.writable if not path.is_relative_to(policy.root.path)]
-    folders, files = _by_kind(hidden)
+    folders, files = _by_kind(hidden, unconfined=not confined)
     return SandboxPlan(
         scope=scope,
         root=policy.root,
@@ -122,14 +122,13 @@ def _settings(policy: Policy) -> Iterable[Path]:
             yield settings
 
 
-def _by_kind(paths: Iterable[Path]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Existing folders and existing other files, canonical; what doesn't exist needs no mask."""
+def _by_kind(paths: Iterable[Path], *, unconfined: bool) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Existing folders and existing other files, canonical; what doesn't exist or can't be reached needs no mask."""
     folders: dict[Path, None] = {}
     files: dict[Path, None] = {}
     for path in paths:
         real = Path(os.path.realpath(path))
-        if os.path.isdir(real):
-            folders[real] = None
-        elif os.path.exists(real):
-            files[real] = None
+        kind = folders if os.path.isdir(real) else files
+        if real not in kind and os.path.exists(real) and (unconfined or within_reach(str(real))):
+            kind[real] = None
     return tuple(folders), tuple(files)
