@@ -77,9 +77,11 @@ async def test_entering_is_cheap(box: Box) -> None:
         return min(times)
 
     await box.text("true")
-    entered = await best("true")
-    fresh = await best("touch /dev/shm/x")
-    assert entered < fresh * 0.7, (entered, fresh)
+    for _ in range(3):  # a busy machine gets another chance
+        entered, fresh = await best("true"), await best("touch /dev/shm/x")
+        if entered < fresh * 0.7:
+            return
+    pytest.fail(f"entering took {entered:.4f} s, a fresh sandbox {fresh:.4f} s")
 
 
 async def test_nothing_of_a_shell_is_left_for_the_next(either: Box) -> None:

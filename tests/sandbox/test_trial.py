@@ -237,7 +237,11 @@ async def test_what_goes_between_the_look_and_the_mount_is_no_failure(
         seen.append(1)
         return (far / "folder" / "gone.sock",) if len(seen) == 1 else ()
 
+    def still_there(path: str) -> bool:
+        return True
+
     monkeypatch.setattr(plan, "host_sockets", gone_at_once)
+    monkeypatch.setattr(plan, "within_reach", still_there)
     monkeypatch.setattr(plan.os.path, "exists", lambda path: str(path).endswith("gone.sock") or os.path.lexists(path))
     box = make(git_repo())
     assert await box.text("echo fine") == "fine\n"

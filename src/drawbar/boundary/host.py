@@ -76,7 +76,10 @@ def within_reach(path: str) -> bool:
         return True
     groups = {os.getegid(), *os.getgroups()}
     for folder in Path(path).parents:
-        found = os.stat(folder)
+        try:
+            found = os.stat(folder)
+        except OSError:
+            return False  # gone meanwhile
         bit = 0o100 if found.st_uid == 0 else 0o010 if found.st_gid in groups else 0o001
         if not found.st_mode & bit:
             return False
