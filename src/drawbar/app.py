@@ -105,7 +105,7 @@ async def open_harness(
         from drawbar.runs.health import examine
 
         async for check in examine(layout, account_list, assembly.backend(), lambda: settings(None), store):
-            yield check
+            yield _redacted(check, redactor)
 
     sessions = Sessions(
         layout=layout,
@@ -160,12 +160,25 @@ async def diagnose(*, environ: Mapping[str, str] | None = None) -> list[Check]:
             fault = error
         except OSError as error:
             fault = StorageFailed(f"{layout.data} can't be used: {error}", path=str(layout.data))
-    accounts = Accounts(environment, SecretRedactor(known_from_environment(environment)))
+    redactor = SecretRedactor(known_from_environment(environment))
+    accounts = Accounts(environment, redactor)
 
     def settings() -> Settings:
         return load_settings(layout.config, layout.data, None)
 
-    return [check async for check in examine(layout, accounts, Bubblewrap(), settings, fault=fault)]
+    return [
+        _redacted(check, redactor) async for check in examine(layout, accounts, Bubblewrap(), settings, fault=fault)
+    ]
+
+
+def _redacted(check: Check, redactor: Redactor) -> Check:
+    """Addresses, folders and settings may hold what nobody should print (QLT-20)."""
+    return Check(
+        name=check.name,
+        ok=check.ok,
+        message=redactor.text(check.message),
+        cure=redactor.text(check.cure) if check.cure else check.cure,
+    )
 
 
 class _Assembly:

@@ -499,3 +499,25 @@ async def test_a_root_whose_name_is_no_text_is_refused_in_words(tmp_path: Path) 
         with pytest.raises(WorkspaceRefused, match="isn't UTF-8"):
             await b.start(cwd=odd)
         assert b.harness.runs.list().runs == []
+
+
+@pytest.mark.clause("QLT-20", "CON-31", "CLI-4")
+async def test_doctor_prints_no_secret(tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2c3D4e5a1B2c3D4e5a1B2c3D4e5f6G7h8"
+    odd = {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:1/{KEY}/{token}", "MY_TOKEN": "zebra-token-5512-and-more"}
+    async with bench(tmp_path, [say("never")], environ=odd) as b:
+        shown = str([(check.message, check.cure) for check in await b.harness.doctor()])
+        assert KEY not in shown
+        assert token not in shown
+
+
+@pytest.mark.clause("RUN-13", "SES-2")
+@pytest.mark.parametrize("left", ["nothing", "an empty file"])
+async def test_a_session_that_died_before_it_wrote_anything_can_be_gone_on_with(tmp_path: Path, left: str) -> None:
+    async with bench(tmp_path, [say("Here we are.")]) as b:
+        folder = b.data / "sessions" / "talk" / "history"
+        folder.mkdir(parents=True)
+        if left == "an empty file":
+            (folder / "2026-11-30T00-00-00-000Z_x.jsonl").touch()
+        record, _ = await b.run(session_id="talk", resume=True)
+        assert record.status == "completed"

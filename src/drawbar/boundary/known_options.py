@@ -21,7 +21,7 @@ _PYTEST: Final = _options(
     "--collect-only --exitfirst --quiet --verbose --no-header --showlocals --last-failed --failed-first"
 )
 _TYPES: Final = _options("--strict --verbose --pretty --no-error-summary --show-error-codes --stats --noEmit")
-_RUFF: Final = _options("--fix --no-fix --diff --check --select --ignore -q --quiet --statistics --preview")
+_RUFF: Final = _options("--no-fix --diff --check --select --ignore -q --quiet --statistics --preview")
 _JAVASCRIPT: Final = _options(
     "-s --silent -t --testNamePattern --verbose --run --bail -i --runInBand --watch=false --fix --max-warnings --quiet"
 )
@@ -59,5 +59,14 @@ def options_known(words: Iterable[str | None]) -> bool:
     known = _KNOWN.get(name)
     if known is None:
         return True
-    return all(word is not None and (not word.startswith("-") or word.partition("=")[0] in known or word in known)
-               for word in rest)  # fmt: skip
+    return all(word is not None and _harmless(word, name, known) for word in rest)
+
+
+def _harmless(word: str, name: str, known: frozenset[str]) -> bool:
+    if (
+        word.startswith("@")
+        or (word.startswith("+") and name == "cargo")
+        or (word.startswith("/") and name == "dotnet")
+    ):
+        return False  # a file of options, another toolchain, an option in its other spelling
+    return not word.startswith("-") or word.partition("=")[0] in known or word in known

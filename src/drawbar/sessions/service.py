@@ -24,6 +24,7 @@ from drawbar.runs.settlement import failed
 from drawbar.runs.turn import run_turn
 from drawbar.sessions.prompting import conversation_prompt
 from drawbar.sessions.validate import validate
+from drawbar.stores.atomic import private_folder
 from drawbar.stores.history import list_histories, select_history
 from drawbar.stores.locks import file_lock
 
@@ -188,7 +189,7 @@ class Sessions:
         if not request.resume:
             return None
         found = select_history(folder, resume=True) if folder.is_dir() else None
-        if found is None:
+        if found is None and not folder.is_dir():
             raise NotFound(f"session {session_id} has no history to resume", session=session_id)
         return found
 
@@ -200,6 +201,7 @@ class Sessions:
         record.engine_version = engine.version()
         socket = await self._registry.socket()
         wake = self._registry.wake(record.id)
+        private_folder(pins.history_dir)  # before the run, so that whatever happens its session can be gone on with
         with file_lock(self._layout.locks / f"session-{session_id}", START_LOCK_S):
             self._refuse_if_busy(session_id)
             log = self._store.create(record, pins.capabilities, socket=socket, relay=lambda _lines: wake.notify())
