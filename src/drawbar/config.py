@@ -21,7 +21,7 @@ from drawbar.contracts.settings import Settings
 __all__ = ["Settings", "load_settings"]
 
 PROJECT_FILE = Path(".drawbar") / "config.toml"
-_KEYS = {"account", "model", "effort", "approval", "sandbox", "deny_read"}
+_KEYS = {"account", "model", "effort", "approval", "sandbox", "deny_read", "network"}
 _NARROWING = {"approval", "sandbox", "deny_read"}
 _MAX_BYTES = 1024 * 1024
 
@@ -46,6 +46,7 @@ def load_settings(config: Path, data: Path, root: Path | None) -> Settings:
         approval=user.get("approval"),
         sandbox=user.get("sandbox"),
         deny_read=tuple(user.get("deny_read", ())),
+        network=tuple(user.get("network", ())),
     )
     if root is None or not (root / PROJECT_FILE).is_file():
         return settings
@@ -70,6 +71,7 @@ def load_settings(config: Path, data: Path, root: Path | None) -> Settings:
         project_approval=project.get("approval"),
         sandbox=project.get("sandbox", settings.sandbox),
         deny_read=(*settings.deny_read, *project.get("deny_read", ())),
+        network=tuple(project.get("network", settings.network)),
         notices=tuple(notices),
     )
 
@@ -105,9 +107,10 @@ def _check(path: Path, values: Mapping[str, Any]) -> None:
         raise InvalidInput(f"{path}: approval must be one of {', '.join(get_args(ApprovalMode))}", field="approval")
     if "sandbox" in values and values["sandbox"] not in ("on", "off"):
         raise InvalidInput(f'{path}: sandbox must be "on" or "off"', field="sandbox")
-    denied: Any = values.get("deny_read", [])
-    if not isinstance(denied, list) or not all(isinstance(item, str) and item for item in denied):  # pyright: ignore[reportUnknownVariableType]
-        raise InvalidInput(f"{path}: deny_read must be a list of non-empty patterns", field="deny_read")
+    for key, what in (("deny_read", "patterns"), ("network", "hosts")):
+        listed: Any = values.get(key, [])
+        if not isinstance(listed, list) or not all(isinstance(item, str) and item for item in listed):  # pyright: ignore[reportUnknownVariableType]
+            raise InvalidInput(f"{path}: {key} must be a list of non-empty {what}", field=key)
 
 
 def _trusted(data: Path, path: Path) -> bool:

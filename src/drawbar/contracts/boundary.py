@@ -18,16 +18,20 @@ __all__ = [
     "Approval",
     "ApprovalAsk",
     "Approver",
+    "Attachment",
     "CommandRequest",
     "CommandResult",
     "CommandRunner",
     "Gate",
     "Grant",
+    "NetworkGate",
     "PathUse",
     "PinnedRoot",
     "Policy",
     "SandboxBackend",
     "SandboxPlan",
+    "StandingRule",
+    "Streams",
     "Target",
     "Trial",
     "Verdict",
@@ -151,6 +155,7 @@ class Verdict:
     validated tool input. ``proposed`` is the exact rule that *always* would save, None if none may be offered.
     ``us`` is the time the gate took, in microseconds. ``close()`` gives the descriptors back. ``arguments`` are
     those that were judged, over which ``arguments_sha256`` goes: the call's own, unless a hook rewrote them.
+    ``hosts`` are the network hosts that this one call may reach besides the policy's own (BND-13).
     """
 
     outcome: Literal["allow", "refuse", "ask"]
@@ -166,6 +171,7 @@ class Verdict:
     arguments_sha256: str = ""
     us: int = 0
     arguments: Any = None
+    hosts: tuple[str, ...] = ()
 
     def close(self) -> None:
         for target in self.targets:
@@ -219,7 +225,8 @@ class SandboxPlan:
     ``private_tmp`` is the session's own temporary folder on disk (scope ``workspace``); None means a discarded
     one. ``masked`` are folders to hide, ``masked_files`` files to hide, ``read_only`` holes in the root that
     exist and were reached without a symlink, ``writable`` further folders (a worktree's verified git folders).
-    ``readable`` are read-only exceptions below masked folders.
+    ``readable`` are read-only exceptions below masked folders. ``hosts`` are those that the proxy lets it reach;
+    with none there is no way out at all (BND-13).
     """
 
     scope: Scope
@@ -232,6 +239,7 @@ class SandboxPlan:
     read_only: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -288,6 +296,23 @@ class SandboxBackend(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Streams:
+    """Raw streams for a caller that passes them through instead of keeping an output (CLI-6).
+
+    Args:
+        stdout, stderr: get the bytes as they come; with a terminal everything goes to ``stdout``.
+        stdin_fd: a descriptor of the harness from which input is pumped until its end; it is never handed to the
+            command (BND-10). None is ``/dev/null``.
+        terminal: rows and columns of a pseudo-terminal of the harness's own; None gives pipes.
+    """
+
+    stdout: Callable[[bytes], None]
+    stderr: Callable[[bytes], None]
+    stdin_fd: int | None = None
+    terminal: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CommandRequest:
     """One command to run.
 
@@ -300,6 +325,9 @@ class CommandRequest:
         head_bytes, tail_bytes: how much of each end is kept in memory.
         stdin: bytes given on standard input, else ``/dev/null``.
         separate: keep standard error apart from standard output.
+        hosts: network hosts that this one command may reach besides the policy's own (BND-13).
+        call_id: the tool call that it is part of, for the record of what it reached.
+        streams: pass the streams through raw; ``stdin`` and ``separate`` are then not looked at.
     """
 
     argv: tuple[str, ...]
@@ -313,6 +341,9 @@ class CommandRequest:
     stdin: bytes | None = None
     separate: bool = False
     env: tuple[tuple[str, str], ...] = ()
+    hosts: tuple[str, ...] = ()
+    call_id: str = ""
+    streams: Streams | None = None
 
 
 @dataclass(slots=True)
@@ -349,6 +380,32 @@ class CommandRunner(Protocol):
 
     async def run(self, request: CommandRequest) -> CommandResult:
         """Run to the end; on cancellation the whole tree is ended before the cancellation goes on."""
+        ...
+
+
+class Attachment(Protocol):
+    """The proxy as one sandbox has it; ``call_id`` says whose connections are being decided now."""
+
+    call_id: str
+
+    async def close(self) -> None:
+        """Take the sandbox's way out away; safe to call twice."""
+        ...
+
+
+class NetworkGate(Protocol):
+    """The allow-list proxy of one run: default deny, each decision an event (BND-13)."""
+
+    def environment(self) -> tuple[tuple[str, str], ...]:
+        """The variables that tell programs inside of the proxy."""
+        ...
+
+    async def attach(self, init: int, *, hosts: tuple[str, ...], call_id: str) -> Attachment:
+        """Give the sandbox whose first process is ``init`` a way to ``hosts``, and to nothing else.
+
+        Raises:
+            SandboxUnavailable: the sandbox's network can't be entered; nothing was opened.
+        """
         ...
 
 

@@ -21,4 +21,5 @@ class Settings:
     project_approval: ApprovalMode | None = None
     sandbox: Literal["on", "off"] | None = None
     deny_read: tuple[str, ...] = ()
+    network: tuple[str, ...] = ()
     notices: tuple[str, ...] = field(default=())

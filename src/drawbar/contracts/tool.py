@@ -11,8 +11,9 @@ from drawbar.contracts.codec import Request
 from drawbar.contracts.events.base import Payload
 
 if TYPE_CHECKING:
-    from drawbar.contracts.boundary import CommandRunner, PathUse, PinnedRoot, Verdict
+    from drawbar.contracts.boundary import CommandRunner, NetworkGate, PathUse, PinnedRoot, Verdict
     from drawbar.contracts.capability import CapabilitySet
+    from drawbar.contracts.question import Questioner
 
 __all__ = [
     "Artifacts",
@@ -50,6 +51,8 @@ class ToolSpec:
             ``execute`` runs programs.
         paths: the path arguments of a validated input; the gate confines each.
         command: the shell command of a validated input, for tools of kind ``execute``.
+        hosts: the network hosts (``name`` or ``name:port``) that a validated input would reach; each that the
+            policy doesn't list is put to a person (BND-6, BND-13).
         parallel: whether consecutive calls may run together (BND-3: read-only ones).
         limit_s, limit_max_s: default and greatest run time in seconds (BND-18).
         guidance: lines for the prompt's tools section (PRM-2, c4).
@@ -61,6 +64,7 @@ class ToolSpec:
     kind: Literal["read", "write", "execute", "internal"]
     paths: Callable[[Any], Sequence[PathUse]] = lambda _input: ()
     command: Callable[[Any], str | None] = lambda _input: None
+    hosts: Callable[[Any], Sequence[str]] = lambda _input: ()
     parallel: bool = False
     limit_s: float = 60.0
     limit_max_s: float = 600.0
@@ -138,6 +142,10 @@ class ToolContext:
     """What ``get_capabilities`` shows besides the set: approval mode, sandbox, root."""
     keep_output: Callable[[], str | None] = lambda: None
     """Keeps all that went through ``on_output`` as an artifact; its relative path, None where it can't be kept."""
+    questions: Questioner | None = None
+    """Asks a person on every surface (SES-19); None where nobody is ever asked."""
+    network: NetworkGate | None = None
+    """The run's way to the network, through the allow-list (BND-13)."""
 
 
 class Tool(Protocol):

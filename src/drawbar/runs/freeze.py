@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from drawbar.contracts.capability import SCOPES, CapabilitySet, Scope
 from drawbar.contracts.errors import InvalidInput
@@ -13,9 +14,25 @@ __all__ = ["approval_mode", "caller_capabilities", "freeze"]
 _STRICTNESS: tuple[ApprovalMode, ...] = ("read-only", "ask", "never", "auto-workspace")
 
 
-def caller_capabilities(tools: Sequence[str]) -> CapabilitySet:
-    """All that a person's own top-level run may have: every built-in tool, inside the workspace, no network."""
-    return CapabilitySet(tools=tuple(tools), scopes=("read-only", "workspace")).normalised()
+QUESTION_TOOL: Final = "ask_user"
+
+
+def caller_capabilities(tools: Sequence[str], *, network: Sequence[str] = (), attended: bool = False) -> CapabilitySet:
+    """All that a person's own top-level run may have.
+
+    Args:
+        tools: every built-in tool.
+        network: the hosts that settings list.
+        attended: whether a person may be asked: only then there are questions and the scope ``outside``, which
+            never runs without one (BND-9).
+    """
+    scopes: tuple[Scope, ...] = ("read-only", "workspace", "outside") if attended else ("read-only", "workspace")
+    return CapabilitySet(
+        tools=tuple(name for name in tools if attended or name != QUESTION_TOOL),
+        scopes=scopes,
+        network=tuple(network),
+        questions=attended,
+    ).normalised()
 
 
 def freeze(

@@ -154,7 +154,9 @@ class Sessions:
         automatic = request.automatic or request.trigger in NEVER_ASKED or request.trigger == "role"
         mode = approval_mode(request.approval or settings.approval, settings.project_approval, automatic=automatic)
         capabilities = freeze(
-            caller_capabilities([spec.name for spec in self._assembly.specs()]),
+            caller_capabilities(
+                [spec.name for spec in self._assembly.specs()], network=settings.network, attended=not automatic
+            ),
             narrow_tools=request.narrow_tools,
             narrow_scopes=["read-only"] if mode == "read-only" else request.narrow_scopes,
         )
