@@ -63,13 +63,15 @@ class EncodedRequest:
     """A request ready to send, as pieces that were encoded once (MDL-13).
 
     ``digests`` carries the SHA-256 of system, tools, last message and whole body for ``context.snapshot``.
-    ``repairs`` names what the builder had to mend so that the provider accepts the history (QLT-7).
+    ``repairs`` names what the builder had to mend so that the provider accepts the history (QLT-7). ``model`` is
+    whom it is for, since some providers have it in the path.
     """
 
     body: tuple[bytes, ...]
     messages: int
     digests: dict[str, str]
     repairs: tuple[str, ...] = ()
+    model: str = ""
 
     @property
     def size(self) -> int:

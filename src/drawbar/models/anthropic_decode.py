@@ -91,6 +91,9 @@ class ReplyDecoder:
         self.finished = True
         return deltas
 
+    def end(self) -> None:
+        """The end of the stream says nothing here: ``message_stop`` is the terminal event."""
+
     def usage(self, *, ok: bool) -> RequestUsage | None:
         """What the provider has said so far that it bills; None when it has said nothing (QLT-17).
 

@@ -11,13 +11,14 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from drawbar.models.anthropic_blocks import PROVIDER_FIELDS
 from drawbar.models.anthropic_decode import PROTOCOL
+from drawbar.models.conversation import Images, Note
 from drawbar.models.encoding import encode_json
 
-__all__ = ["Images", "Note", "assistant_blocks", "tool_result", "user_blocks"]
+__all__ = ["assistant_blocks", "tool_result", "user_blocks"]
 
 MAX_TOOL_NAME: Final = 128
 
@@ -29,14 +30,7 @@ _MAGIC: Final = (
     (b"GIF89a", "image/gif"),
 )
 
-Note = Callable[[str], None]
 Fields = Mapping[str, Any]
-
-
-class Images(Protocol):
-    """Decides which images still fit into the request."""
-
-    def admit(self, size: int) -> bool: ...
 
 
 def user_blocks(content: Any, images: Images, note: Note) -> list[bytes]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from drawbar.contracts.errors import InvalidInput
 from drawbar.contracts.model import RequestSettings
 from drawbar.contracts.tool import ToolSpec
+from drawbar.models.conversation import Head
 from drawbar.models.encoding import encode_json
 from drawbar.models.thinking import thinking_fields
 from drawbar.models.tool_schema import tool_schema
 
-__all__ = ["DEFAULT_MAX_TOKENS", "Head", "encode_head"]
+__all__ = ["DEFAULT_MAX_TOKENS", "encode_head"]
 
 DEFAULT_MAX_TOKENS: Final = 32000
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -25,21 +25,6 @@ _STAND_IN: Final[dict[str, Any]] = {
     "description": "No tool can be called in this request.",
     "input_schema": {"type": "object", "properties": {}, "additionalProperties": False},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Encoded up to the opening of ``messages``.
-
-    ``stand_in`` is the head for a conversation that holds tool calls though no tool is offered: the provider
-    wants a definition, so there is one, with every call forbidden. None when tools are offered.
-    The digests are of the system text and of the tools, without cache markers.
-    """
-
-    encoded: bytes
-    stand_in: bytes | None
-    system_sha256: str
-    tools_sha256: str
 
 
 def encode_head(settings: RequestSettings) -> Head:
