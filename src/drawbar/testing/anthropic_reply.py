@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from drawbar.contracts import codec
 from drawbar.testing.cache_accounting import CacheUsage, Unit, tokens_of
 from drawbar.testing.scenario import Block, Turn
+from drawbar.testing.speech import Reply
 
-__all__ = ["Reply", "error_body", "error_event", "render", "units"]
+__all__ = ["error_body", "error_event", "render", "units"]
 
 DEFAULT_SIGNATURE: Final = "c2NyaXB0ZWQ="
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """One rendered reply: its events in order, and the same as one message for a client that doesn't stream."""
-
-    events: tuple[bytes, ...]
-    message: bytes
-    usage: dict[str, Any]
 
 
 def render(turn: Turn, *, model: str, number: int, cache: CacheUsage, chunk_chars: int) -> Reply:

@@ -14,8 +14,9 @@ from typing import Any, Final, NoReturn, cast
 from drawbar.contracts import codec
 from drawbar.testing.anthropic_content import CACHE_MARKERS, Checker, check_blocks, check_text, refuse
 from drawbar.testing.json_schema_shape import schema_fault
+from drawbar.testing.speech import ApiError
 
-__all__ = ["MAX_BODY_BYTES", "ApiError", "check_request"]
+__all__ = ["MAX_BODY_BYTES", "check_request"]
 
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 NEWEST_VERSION: Final = "2026-10-21"
@@ -34,15 +35,6 @@ _TOOL: Final = frozenset(
 )  # fmt: skip
 _MANUAL_BUDGET_MIN: Final = 1024
 _NO_BUDGETS: Final = re.compile(r"claude-(?:opus-4-[789]|(?:opus|sonnet|haiku|fable|mythos)-[5-9])")
-
-
-class ApiError(Exception):
-    """A refusal as the service would answer it."""
-
-    def __init__(self, message: str, *, status: int = 400, kind: str = "invalid_request_error") -> None:
-        super().__init__(message)
-        self.status = status
-        self.kind = kind
 
 
 def check_request(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar
 
-from drawbar.testing.anthropic_reply import error_body
-from drawbar.testing.anthropic_rules import ApiError
 from drawbar.testing.http_server import Responder
 from drawbar.testing.scenario import Expect, Fault, Pace, Turn
+from drawbar.testing.speech import ApiError, Facts, Speech
 
 __all__ = ["Finished", "Script", "play_body", "play_fault_response"]
 
 R = TypeVar("R")
 
-_MALFORMED: Final = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n'
-_RESPONSES: Final = {
-    "rate_limit": (429, "rate_limit_error", "This request would exceed your rate limit."),
-    "overloaded": (529, "overloaded_error", "Overloaded"),
-    "status": (None, "api_error", "Internal server error"),
-}
+_RESPONSES: Final = frozenset({"rate_limit", "overloaded", "status"})
 FOREVER: Final = 10**8
 
 
@@ -38,8 +32,8 @@ class Script(Generic[R]):
         self._at_end = at_end
         self.pace = pace
 
-    def next(self, request: Mapping[str, Any], received: R) -> tuple[int, Turn]:
-        """The turn for ``request`` and its number.
+    def next(self, facts: Facts, received: R) -> tuple[int, Turn]:
+        """The turn for a request of these ``facts``, and its number.
 
         Raises:
             ApiError: when the scenario has none, or the one at hand expects something else.
@@ -50,7 +44,7 @@ class Script(Generic[R]):
         for number in list(self._left):
             entry = self._turns[number]
             turn = entry if isinstance(entry, Turn) else entry(received)
-            unmet = _unmet(turn.expect, request) if turn.expect else None
+            unmet = _unmet(turn.expect, facts) if turn.expect else None
             if unmet is None:
                 self._left.remove(number)
                 return number, turn
@@ -61,7 +55,7 @@ class Script(Generic[R]):
 
 
 async def play_fault_response(
-    fault: Fault, headers: Mapping[str, str] | None, responder: Responder, number: int
+    fault: Fault, headers: Mapping[str, str] | None, responder: Responder, number: int, speech: Speech
 ) -> int | None:
     """Play a fault that comes before any reply; its status, or None when the reply goes on."""
     if fault.kind == "hang":
@@ -69,12 +63,13 @@ async def play_fault_response(
         return None
     if fault.kind not in _RESPONSES:
         return None
-    status, kind, message = _RESPONSES[fault.kind]
-    status = status or fault.status
-    fields = {"content-type": "application/json", "request-id": f"req_{number:04d}", **(headers or {})}
+    status, kind, message = speech.fault(fault.kind)
+    if fault.kind == "status":
+        status = fault.status
+    fields = {"content-type": "application/json", **speech.headers(number), **(headers or {})}
     if fault.retry_after_s is not None:
         fields["retry-after"] = f"{fault.retry_after_s:g}"
-    body = error_body(fault.error_type or kind, fault.message or message, number)
+    body = speech.error_body(fault.error_type or kind, fault.message or message, number, status)
     if fault.body is not None:
         body = fault.body.encode()
         fields["content-type"] = "text/html"
@@ -87,7 +82,7 @@ async def play_body(
     pace: Pace,
     fault: Fault | None,
     responder: Responder,
-    error_event: Callable[[str, str], bytes],
+    speech: Speech,
 ) -> None:
     """Send the events of a reply, up to its fault.
 
@@ -96,9 +91,10 @@ async def play_body(
     """
     events = list(events)
     if fault and fault.kind == "malformed":
-        events.insert(_after(fault, events), _MALFORMED)
+        events.insert(_after(fault, events), speech.malformed)
     elif fault and fault.kind == "overloaded_stream":
-        failed = error_event(fault.error_type or "overloaded_error", fault.message or "Overloaded")
+        _status, kind, message = speech.fault("overloaded")
+        failed = speech.error_event(fault.error_type or kind, fault.message or message)
         events = [*events[: _after(fault, events)], failed]
     held: list[bytes] = []
     if fault and fault.kind in ("cut", "silence"):
@@ -139,24 +135,12 @@ async def _pause(millis: float) -> None:
         await asyncio.sleep(millis / 1000)
 
 
-def _unmet(expect: Expect, request: Mapping[str, Any]) -> str | None:
-    """What ``request`` lacks, in words; None when it has everything."""
-    if expect.tool is not None and expect.tool not in [tool.get("name") for tool in request.get("tools", [])]:
+def _unmet(expect: Expect, facts: Facts) -> str | None:
+    """What a request lacks, in words; None when it has everything."""
+    if expect.tool is not None and expect.tool not in facts.tools:
         return f"the tool {expect.tool!r} to be offered"
-    if expect.system is not None and expect.system not in _text_of(request.get("system", "")):
+    if expect.system is not None and expect.system not in facts.system:
         return f"{expect.system!r} in the system prompt"
-    if expect.text is not None and expect.text not in _text_of(request["messages"][-1]["content"]):
+    if expect.text is not None and expect.text not in facts.last:
         return f"{expect.text!r} in the last message"
     return None
-
-
-def _text_of(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    found: list[str] = []
-    for block in cast("list[dict[str, Any]]", content):
-        if block.get("type") == "text":
-            found.append(block["text"])
-        elif block.get("type") == "tool_result":
-            found.append(_text_of(block.get("content", "")))
-    return "\n".join(found)

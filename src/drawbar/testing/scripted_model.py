@@ -22,16 +22,17 @@ from pathlib import Path
 from typing import Any, Final, Self, cast
 
 from drawbar.contracts.errors import InvalidInput
-from drawbar.testing.anthropic_reply import error_body, error_event, render, units
-from drawbar.testing.anthropic_rules import ApiError, check_request
+from drawbar.testing.anthropic_speech import PATH, AnthropicSpeech
 from drawbar.testing.cache_accounting import CacheLedger, CacheUsage
 from drawbar.testing.http_server import HttpRequest, HttpServer, Responder
 from drawbar.testing.playing import Finished, Script, play_body, play_fault_response
 from drawbar.testing.scenario import Pace, Scenario, Turn, load_scenario, reply, say, use
+from drawbar.testing.speech import ApiError, Facts, Speech
 
 __all__ = ["Received", "ScriptedModel", "main", "reply", "say", "use"]
 
-PATH: Final = "/v1/messages"
+SPEECHES: Final[tuple[Speech, ...]] = (AnthropicSpeech(),)
+"""The protocols that it speaks; a request's path tells which."""
 
 Answer = Turn | Callable[["Received"], Turn]
 Source = Scenario | Sequence[Answer] | Callable[["Received"], Turn] | Path | str | dict[str, Any]
@@ -157,38 +158,42 @@ class ScriptedModel:
         path = request.path.partition("?")[0]
         received = Received(request.headers, request.body, request.received_at, path=path, _responder=responder)
         self.requests.append(received)
+        speech = next((one for one in SPEECHES if one.takes(path)), SPEECHES[0])
         try:
-            if request.method != "POST" or path != PATH:
+            if request.method != "POST" or not speech.takes(path):
                 raise ApiError(f"{request.method} {path}: not found", status=404, kind="not_found_error")
-            received.parsed = check_request(request.headers, request.body)
-            received.turn, turn = self._script.next(received.parsed, received)
+            received.parsed = speech.check(request.path, request.headers, request.body)
+            facts = speech.facts(request.path, received.parsed)
+            received.turn, turn = self._script.next(facts, received)
         except ApiError as error:
             received.status, received.error = error.status, str(error)
-            await responder.whole(error.status, _json(number), error_body(error.kind, str(error), number))
+            body = speech.error_body(error.kind, str(error), number, error.status)
+            await responder.whole(error.status, _json(speech, number), body)
             return
-        await self._play(turn, received, responder, number)
+        await self._play(turn, received, responder, number, speech, facts)
 
-    async def _play(self, turn: Turn, received: Received, responder: Responder, number: int) -> None:
+    async def _play(
+        self, turn: Turn, received: Received, responder: Responder, number: int, speech: Speech, facts: Facts
+    ) -> None:
         pace = turn.pace or self._script.pace
-        request = received.parsed or {}
         received.status = 200
         try:
             if turn.fault:
-                status = await play_fault_response(turn.fault, turn.headers, responder, number)
+                status = await play_fault_response(turn.fault, turn.headers, responder, number, speech)
                 if status is not None:
                     received.status = status
                     return
-            received.cache = self._cache.account(request["model"], units(request))
-            rendered = render(
-                turn, model=request["model"], number=number, cache=received.cache, chunk_chars=pace.chunk_chars
+            received.cache = self._cache.account(facts.model, speech.units(received.parsed or {}))
+            rendered = speech.render(
+                turn, facts=facts, number=number, cache=received.cache, chunk_chars=pace.chunk_chars
             )
             received.usage = rendered.usage
-            headers = {"request-id": f"req_{number:04d}", **(turn.headers or {})}
-            if not request.get("stream"):
+            headers = {**speech.headers(number), **(turn.headers or {})}
+            if not facts.streams:
                 await responder.whole(200, {"content-type": "application/json", **headers}, rendered.message)
                 return
             await responder.start(200, {"content-type": "text/event-stream; charset=utf-8", **headers})
-            await play_body(rendered.events, pace, turn.fault, responder, error_event)
+            await play_body(rendered.events, pace, turn.fault, responder, speech)
             await responder.end()
         except Finished:
             return
@@ -204,8 +209,8 @@ def _script(source: Source) -> Script[Received]:
     return Script(list(source), "error", "error", Pace())
 
 
-def _json(number: int) -> dict[str, str]:
-    return {"content-type": "application/json", "request-id": f"req_{number:04d}"}
+def _json(speech: Speech, number: int) -> dict[str, str]:
+    return {"content-type": "application/json", **speech.headers(number)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
