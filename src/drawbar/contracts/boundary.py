@@ -28,6 +28,7 @@ __all__ = [
     "PathUse",
     "PinnedRoot",
     "Policy",
+    "RunningCommand",
     "SandboxBackend",
     "SandboxPlan",
     "StandingRule",
@@ -295,6 +296,18 @@ class SandboxBackend(Protocol):
         ...
 
 
+class RunningCommand(Protocol):
+    """A command whose streams are passed through, as its caller steers it meanwhile (CLI-6)."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the command, as its terminal would; nothing happens once it has ended."""
+        ...
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give its terminal another size; nothing happens where it has none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Streams:
     """Raw streams for a caller that passes them through instead of keeping an output (CLI-6).
@@ -304,12 +317,14 @@ class Streams:
         stdin_fd: a descriptor of the harness from which input is pumped until its end; it is never handed to the
             command (BND-10). None is ``/dev/null``.
         terminal: rows and columns of a pseudo-terminal of the harness's own; None gives pipes.
+        started: gets the command as soon as there is one to be signalled or resized.
     """
 
     stdout: Callable[[bytes], None]
     stderr: Callable[[bytes], None]
     stdin_fd: int | None = None
     terminal: tuple[int, int] | None = None
+    started: Callable[[RunningCommand], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
