@@ -29,7 +29,6 @@ _COMMANDS: Final[dict[str, str]] = {
     "prune": "a settled run's folder may be removed by hand; run `drawbar reindex` afterwards",
     "sandbox": "`drawbar doctor` tries the sandbox with a real command",
     "gate": "each decision of the gate is in `drawbar runs events RUN`",
-    "redact": "the record of a run is redacted as it is written",
     "broker": "this release runs on one machine",
     "host": "this release runs on one machine",
     "hosts": "this release runs on one machine",
