@@ -62,7 +62,7 @@ def test_a_decider_touches_nothing(path: Path) -> None:
 def test_the_base_install_is_light_and_has_no_vendors_client() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     required = [line.split(">")[0].strip().lower() for line in project["project"]["dependencies"]]
-    light = "msgspec httpx2 h11 click rich ahocorasick_rs tree-sitter tree-sitter-bash pathspec platformdirs"
+    light = "msgspec httpx2 h11 idna click rich ahocorasick_rs tree-sitter tree-sitter-bash pathspec platformdirs"
     assert set(required) <= set(light.split())
     used = {name for path in SOURCE.rglob("*.py") for name in imported(path)}
     assert {name.replace("-", "_") for name in required} <= used, "asked for and not used"

@@ -11,6 +11,8 @@ from drawbar.contracts.capability import Scope
 from drawbar.contracts.run import ApprovalMode
 
 if TYPE_CHECKING:
+    import socket
+
     from drawbar.contracts.tool import ToolCall
 
 __all__ = [
@@ -411,8 +413,8 @@ class Attachment(Protocol):
 class NetworkGate(Protocol):
     """The allow-list proxy of one run: default deny, each decision an event (BND-13)."""
 
-    def environment(self) -> tuple[tuple[str, str], ...]:
-        """The variables that tell programs inside of the proxy."""
+    def environment(self, hosts: tuple[str, ...] = ()) -> tuple[tuple[str, str], ...]:
+        """The variables that tell programs inside of the proxy; ``hosts`` are those of the one command."""
         ...
 
     async def attach(self, init: int, *, hosts: tuple[str, ...], call_id: str) -> Attachment:
@@ -420,6 +422,18 @@ class NetworkGate(Protocol):
 
         Raises:
             SandboxUnavailable: the sandbox's network can't be entered; nothing was opened.
+        """
+        ...
+
+    async def connect(self, host: str, port: int, *, hosts: tuple[str, ...], call_id: str) -> socket.socket:
+        """A connection of the harness's own, by the same decision and the same checked addresses.
+
+        Args:
+            hosts: that this one call may reach besides the policy's own.
+
+        Raises:
+            NotPermitted: the host isn't listed or leads to an address that is refused; the message says which.
+            OSError: it has no address, or none of them answers.
         """
         ...
 

@@ -140,7 +140,7 @@ class SandboxChanged(Payload):
 
 
 class NetworkDecided(Payload):
-    """One decision of the allow-list proxy (BND-13)."""
+    """One decision of the allow-list proxy, or ``count`` equal ones of the same call (BND-13)."""
 
     event: ClassVar[str] = "network.decided"
     call_id: Ident | None = None
@@ -149,6 +149,7 @@ class NetworkDecided(Payload):
     allowed: bool = False
     rule: Ident | None = None
     reason: Free | None = None
+    count: int = 1
 
 
 class GoalChanged(Payload):
