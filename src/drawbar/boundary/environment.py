@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +50,10 @@ _SECRET: Final = re.compile(
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL_PASSWORD: Final = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
+_NO_BACKGROUND: Final = ("gc.autoDetach", "maintenance.autoDetach")
+"""A collection that git detaches would be ended with the call, and leave half a pack behind."""
+_NO_SERVER_INFO: Final = ("repack.updateServerInfo",)
+"""A repack would write to ``.git/info``, for servers that speak plain HTTP, and complain that it can't."""
 _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -75,9 +79,7 @@ def command_environment(
     env["GIT_TERMINAL_PROMPT"] = "0"
     env["GIT_EDITOR"] = "true"
     env["GIT_PAGER"] = env["PAGER"] = "cat"
-    # A collection that git detaches would be ended with the call, and leave half a pack behind.
-    env.update(GIT_CONFIG_COUNT="2", GIT_CONFIG_VALUE_0="false", GIT_CONFIG_VALUE_1="false")
-    env.update(GIT_CONFIG_KEY_0="gc.autoDetach", GIT_CONFIG_KEY_1="maintenance.autoDetach")
+    env.update(_git_settings(_NO_BACKGROUND if scope == "outside" else (*_NO_BACKGROUND, *_NO_SERVER_INFO)))
     if scope != "outside":
         env.update(_confined(Path("/tmp") if home is None else home))
         if scope == "read-only":
@@ -108,6 +110,14 @@ def _confined(home: Path) -> dict[str, str]:
     shared = home / ".gradle" / "caches"
     if os.path.isdir(shared):
         env["GRADLE_RO_DEP_CACHE"] = str(shared)
+    return env
+
+
+def _git_settings(off: Sequence[str]) -> dict[str, str]:
+    """Git settings to switch off, over whatever the configuration files say."""
+    env = {"GIT_CONFIG_COUNT": str(len(off))}
+    for number, key in enumerate(off):
+        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": "false"}
     return env
 
 
