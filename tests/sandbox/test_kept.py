@@ -27,7 +27,7 @@ CHANGES = ("config replaced", "hooks replaced", "settings added", "secret added"
 
 def inside(box: Box) -> object:
     """The sandbox that the next call would enter; numbers of namespaces are used again too soon to tell by."""
-    return box.runner._kept  # pyright: ignore[reportPrivateUsage]
+    return box.runner._carrier.kept  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture(params=["on", "off"])
