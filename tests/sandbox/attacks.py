@@ -267,6 +267,30 @@ def read(path: str) -> str:
 
 
 @attack
+def write_pipe(path: str) -> str:
+    """Each way to open a named pipe for writing; a read-only mount refuses none of them."""
+    for mode in (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND):
+        for way in (path, f"/proc/self/root{path}", f"/proc/1/root{path}"):
+            try:
+                fd = os.open(way, mode | os.O_NONBLOCK)
+            except OSError:
+                continue
+            return f"achieved {os.write(fd, b'planted')}"
+    return "refused"
+
+
+@attack
+def read_pipe(path: str) -> str:
+    """Reading takes away what the program behind the pipe should get."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        return f"refused {error.strerror}"
+    data = os.read(fd, 100)
+    return f"achieved {data!r}" if data else "refused (empty)"
+
+
+@attack
 def lease_on_output() -> str:
     """The harness's pipe, opened anew by its name in /proc, must be no file of the machine."""
     return "refused" if os.readlink("/proc/self/fd/1").startswith("pipe:") else "achieved"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from drawbar.boundary.denials import explain
+from drawbar.boundary.enter import entered_argv, entry_program
 from drawbar.boundary.mounts import Anchor, Mount, MountTable, table_of
 from drawbar.boundary.seccomp import open_filter
 from drawbar.boundary.supervisor import SHELL, kept_argv, supervised_argv
@@ -45,6 +46,10 @@ _DANGEROUS_CAPABILITIES: Final = (
 CALLS: Final = "/dev/.drawbar/calls"
 """Where a kept sandbox shows the scripts of its calls: below a folder that is made anew in every scope."""
 _SHELL: Final = "/dev/.drawbar/sh"
+_ENTER: Final = "/dev/.drawbar/enter"
+_WRITABLE_KINDS: Final = frozenset({"writable", "private", "fresh"})
+_WRITABLE_ANYWAY: Final = ("/dev", "/proc", "/proc/self/fd/1", "/proc/self/fd/2")
+"""The sandbox's own devices and processes, and a terminal that is the command's output."""
 
 _OPTIONAL: Final = frozenset({"/tmp", "/var/tmp", "/dev/shm", "/run"})
 """Some machines lack one of these, or make it a symlink to another."""
@@ -122,6 +127,11 @@ class Bubblewrap:
             # of that half-way and leave its child waiting for ever.
             fds.append(os.memfd_create("status", os.MFD_CLOEXEC))
             options = [*(self._confined(plan) if plan.scope != "outside" else self._unconfined(plan)), *more]
+            program = entry_program() if plan.scope != "outside" else None
+            if program is not None:
+                fds.append(_in_memory("enter", program))
+                options += ["--perms", "0555", "--file", str(fds[-1]), _ENTER]
+                inner = entered_argv(_ENTER, _writable(plan), inner)
             options += ["--remount-ro", "/dev", *_LIFE, "--chdir", str(plan.cwd), "--json-status-fd", str(fds[0])]
             if plan.scope != "outside":
                 fds.append(open_filter())
@@ -163,6 +173,12 @@ class Bubblewrap:
         else:
             options.append("--unshare-user")
         return [*options, "--unshare-pid"]
+
+
+def _writable(plan: SandboxPlan) -> list[str]:
+    """What a command may open for writing, as the mounts have it (BND-9)."""
+    own = [str(mount.path) for mount in table_of(plan).mounts if mount.kind in _WRITABLE_KINDS]
+    return [*own, *_WRITABLE_ANYWAY]
 
 
 def _mount_options(mounts: Iterable[Mount]) -> list[str]:
