@@ -67,11 +67,13 @@ async def test_a_repeated_call_id_is_made_distinct_on_arrival(tmp_path: Path) ->
 @pytest.mark.clause("RUN-25")
 @pytest.mark.bug("PRV-11")
 async def test_an_empty_reply_ends_visibly_and_is_not_sent_back(tmp_path: Path) -> None:
-    async with bench(tmp_path, [Turn(reply=[], stop_reason="end_turn"), say("Second.")]) as b:
+    async with bench(tmp_path, [*[Turn(reply=[], stop_reason="end_turn")] * 3, say("Second.")]) as b:
         record, events = await b.run(session_id="talk")
         assert record.status == "completed"
         assert "empty_reply" in [n["code"] for n in of(events, "extension.notice")]
-        assert len(b.server.requests) == 1
+        assert [r["cause"] for r in of(events, "retry.started")] == ["empty_reply"] * 2
+        assert len(b.server.requests) == 3
+        assert [m["role"] for m in b.messages(record)] == ["user", "assistant"]
         again, _ = await b.run(session_id="talk", resume=True)
         assert again.status == "completed"
         assert b.server.errors == []

@@ -165,8 +165,8 @@ async def test_usage_adds_up_to_what_the_server_billed(tmp_path: Path) -> None:
 
 @pytest.mark.clause("QLT-17", "MDL-4", "QLT-14", "CON-39")
 async def test_a_failed_request_is_counted_once_and_fails_the_run(tmp_path: Path) -> None:
-    cut = Turn(reply=[Block(text="half a sentence")], fault=Fault(kind="cut", after_events=3))
-    async with bench(tmp_path, [cut]) as b:
+    no_key = Turn(fault=Fault(kind="status", status=401, error_type="authentication_error"))
+    async with bench(tmp_path, [no_key]) as b:
         record, events = await b.run()
         assert (record.status, record.terminal_code) == ("failed", "provider_error")
         updates = of(events, "usage.updated")

@@ -91,6 +91,10 @@ class RequestBuilder(Protocol):
 
     def build(self) -> EncodedRequest: ...
 
+    def simplify(self) -> bool:
+        """Leave out, for good, what a provider may refuse besides texts and tool calls; whether there was any."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Delta:

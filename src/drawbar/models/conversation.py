@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from drawbar.contracts.model import EncodedRequest, Message
+from drawbar.models.plain_message import plain_message
 from drawbar.models.wire_ids import WireIds
 
 __all__ = ["ConversationBuilder", "Dialect", "Head", "Images", "Note", "Side"]
@@ -131,6 +132,7 @@ class ConversationBuilder:
         self._images = _ImageBudget()
         self._notes: list[str] = []
         self._source: list[Message] = []
+        self._plain = False
         self._start()
 
     def _start(self) -> None:
@@ -143,6 +145,7 @@ class ConversationBuilder:
         self._settled_turns = 0
         self._turns: list[_Turn] = []
         self._calls_tools = False
+        self._holds_extras = False
         self._begin_digest()
 
     def extend(self, messages: Sequence[Message]) -> None:
@@ -158,6 +161,19 @@ class ConversationBuilder:
         self._images.restart(0)
         self._start()
         self.extend(messages)
+
+    def simplify(self) -> bool:
+        """From now on send texts and tool calls alone: the provider refused the conversation as it was (QLT-7).
+
+        Returns:
+            Whether there was anything to leave out; False also when it was left out before.
+        """
+        if self._plain or not self._holds_extras:
+            return False
+        self._plain = True
+        self._encode_again(self._images.skipped)
+        self._note("left out images, reasoning and the provider's own blocks, because the provider refused them")
+        return True
 
     def build(self) -> EncodedRequest:
         """The request for the conversation as it stands; cheap enough to call for every attempt."""
@@ -177,6 +193,10 @@ class ConversationBuilder:
             self._encode_into(self._turns, repaired, self._images, self._ids)
 
     def _encode_into(self, turns: list[_Turn], message: Message, images: Images, ids: WireIds) -> None:
+        plain = plain_message(message)
+        self._holds_extras = self._holds_extras or plain is not message
+        if self._plain:
+            message = plain
         role = message["role"]
         if role == "user":
             self._append(turns, "user", self._dialect.user(message, images, self._note))

@@ -10,6 +10,7 @@ from drawbar.contracts.engine import Binding, EngineSpec
 from drawbar.contracts.errors import InvalidInput
 from drawbar.contracts.model import Account, Provider
 from drawbar.engines.native.session import NativeSession
+from drawbar.models.retry import RetryPolicy
 from drawbar.stores.history import HistoryFile, fork_history
 
 ENGINE_NAME = "native"
@@ -22,13 +23,17 @@ class NativeEngine:
     Args:
         provider_for: makes the client for an account.
         clock: time source.
+        retry: how patient conversations are with a provider; None takes the usual patience.
     """
 
     name = ENGINE_NAME
 
-    def __init__(self, provider_for: Callable[[Account], Provider], clock: Clock) -> None:
+    def __init__(
+        self, provider_for: Callable[[Account], Provider], clock: Clock, retry: RetryPolicy | None = None
+    ) -> None:
         self._provider_for = provider_for
         self._clock = clock
+        self._retry = retry or RetryPolicy()
 
     async def open(self, spec: EngineSpec, binding: Binding) -> NativeSession:
         """Open a conversation: a new history, or the given one under its lock.
@@ -46,7 +51,7 @@ class NativeEngine:
                 )
             else:
                 history = self._reopen(Path(spec.history_file), Path(spec.history_dir))
-            return NativeSession(spec, binding, provider, history, self._clock)
+            return NativeSession(spec, binding, provider, history, self._clock, self._retry)
         except BaseException:
             await provider.close()
             raise

@@ -24,8 +24,10 @@ from drawbar.contracts.model import Completed, Delta, EncodedRequest, Provider, 
 from drawbar.contracts.tool import ToolCall, ToolResult
 from drawbar.engines.native.admission import admit_assistant, text_of
 from drawbar.engines.native.call_ids import DistinctCalls
+from drawbar.engines.native.retrying import EmptyReply, Retrying
 from drawbar.engines.native.streaming import DeltaWriter
 from drawbar.engines.native.usage import UsageMeter, native_usage
+from drawbar.models.retry import RetryPolicy
 from drawbar.stores.history import HistoryFile
 
 REPAIRS_SHOWN = 5
@@ -42,8 +44,15 @@ class NativeSession:
     """Drives one conversation; what it may do comes from the binding of the run that drives it now."""
 
     def __init__(
-        self, spec: EngineSpec, binding: Binding, provider: Provider, history: HistoryFile, clock: Clock
+        self,
+        spec: EngineSpec,
+        binding: Binding,
+        provider: Provider,
+        history: HistoryFile,
+        clock: Clock,
+        retry: RetryPolicy,
     ) -> None:
+        self._retry = retry
         self._spec = spec
         self._binding = binding
         self._provider = provider
@@ -166,6 +175,16 @@ class NativeSession:
     # -- one model request ------------------------------------------------------------------------
 
     async def _request(self, step: int) -> tuple[Completed, str, str]:
+        """One reply of the model, in the history; with its entry and what it says."""
+        retrying = Retrying(self._retry, self._binding.emit, self._clock, self._builder.simplify)
+        completed, message_id, streamed = await retrying.carry_out(lambda: self._attempt(step))
+        if completed.skipped:
+            self._notice("unknown_stream_events", f"{completed.skipped} stream events of unknown type were skipped")
+        completed = self._distinct.apply(completed)
+        return completed, *self._admit(completed, message_id, streamed)
+
+    async def _attempt(self, step: int) -> tuple[Completed, str, dict[int, str]]:
+        """One request to the provider; nothing of it is in the history yet (QLT-14)."""
         request = self._builder.build()
         self._snapshot(step, request)
         self._binding.on_request()
@@ -193,8 +212,11 @@ class NativeSession:
         if completed is None:
             self._count(RequestUsage(), ok=False)
             raise ProviderError("the reply ended before the provider said that it was complete", kind="transport")
-        completed = self._distinct.apply(completed)
-        return completed, *self._admit(completed, message_id, deltas.end())
+        attempt = (completed, message_id, deltas.end())
+        self._count(completed.usage, ok=True)
+        if _says_nothing(completed):
+            raise EmptyReply(attempt)
+        return attempt
 
     def _admit(self, completed: Completed, message_id: str, streamed: dict[int, str]) -> tuple[str, str]:
         admitted = admit_assistant(completed.message, streamed, self._binding.redactor)
@@ -217,9 +239,6 @@ class NativeSession:
                 stop_reason=completed.stop_reason,
             )
         )
-        self._count(completed.usage, ok=True)
-        if completed.skipped:
-            self._notice("unknown_stream_events", f"{completed.skipped} stream events of unknown type were skipped")
         return entry_id, said
 
     def _keep_partial(self, streamed: dict[int, str]) -> None:
@@ -323,3 +342,12 @@ class NativeSession:
         if reply.stop_reason == "length":
             self._notice("output_limit", "the reply was cut off at the output limit")
         return TurnEnd(stop_reason=_ENDS.get(reply.stop_reason, "other"), text=text, steps=steps)  # pyright: ignore[reportArgumentType]
+
+
+def _says_nothing(reply: Completed) -> bool:
+    """An ordinary end with neither text nor a call; a refusal or a reply that was cut off is none (PRV-11)."""
+    if reply.calls or reply.stop_reason != "stop":
+        return False
+    return not any(
+        block["type"] != "thinking" and str(block.get("text", "x")).strip() for block in reply.message["content"]
+    )
