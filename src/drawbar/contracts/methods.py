@@ -11,16 +11,20 @@ from typing import Annotated, Any, Final, Literal
 
 from drawbar.contracts.boundary import StandingRule
 from drawbar.contracts.codec import Meta, Record, Request
+from drawbar.contracts.events.human import Answer
 from drawbar.contracts.events.progress import TodoItem
 from drawbar.contracts.run import RunInput, RunRecord
 
 __all__ = [
     "METHODS",
+    "AnswerInput",
+    "AnswerOutput",
     "ApproveInput",
     "ApproveOutput",
     "Check",
     "Family",
     "FirstBad",
+    "GivenAnswer",
     "Inspection",
     "InterruptOutput",
     "ListRuns",
@@ -153,6 +157,29 @@ class ApproveOutput(Record, omit_defaults=False):
     decision: str
 
 
+class GivenAnswer(Request):
+    """An answer to one question: ``choices`` by label or by number, ``text`` where it takes words of one's own."""
+
+    choices: list[str] = []
+    text: str | None = None
+
+
+class AnswerInput(Request):
+    """One answer for each question, in order; a string is read as a person types it (``"2"``, ``"1, 3"``, a label,
+    words). ``question`` may be left out when exactly one waits (SES-19)."""
+
+    run: str
+    answers: list[str | GivenAnswer]
+    question: str | None = None
+
+
+class AnswerOutput(Record, omit_defaults=False):
+    """What was recorded, every choice by its label."""
+
+    question_id: str
+    answers: list[Answer]
+
+
 class ReindexOutput(Record, omit_defaults=False):
     runs: int
     skipped: int
@@ -234,6 +261,13 @@ METHODS: Final[dict[str, Method]] = {
             ApproveOutput,
             ("not_found", "run_not_active", "owner_unreachable", "not_permitted", "invalid_request"),
             "Answer a pending approval.",
+        ),
+        Method(
+            "runs.answer",
+            AnswerInput,
+            AnswerOutput,
+            ("not_found", "run_not_active", "owner_unreachable", "not_permitted", "invalid_request"),
+            "Answer the questions that a run waits for.",
         ),
         Method("approvals.list", NoInput, list[StandingRule], ("not_permitted",), "The rules that `always` saved."),
         Method("approvals.revoke", RuleRef, StandingRule, ("not_found", "not_permitted"), "Take a saved rule back."),

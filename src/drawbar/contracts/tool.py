@@ -55,6 +55,9 @@ class ToolSpec:
             policy doesn't list is put to a person (BND-6, BND-13).
         parallel: whether consecutive calls may run together (BND-3: read-only ones).
         limit_s, limit_max_s: default and greatest run time in seconds (BND-18).
+        waits_for_person: the call waits for a person, which counts as nobody's time: no limit ends it (RUN-20,
+            SES-18).
+        plan_mode_safe: whether plan mode may use it; for kinds ``write`` and ``execute`` it says nothing (PLAN-2).
         guidance: lines for the prompt's tools section (PRM-2, c4).
     """
 
@@ -68,6 +71,8 @@ class ToolSpec:
     parallel: bool = False
     limit_s: float = 60.0
     limit_max_s: float = 600.0
+    waits_for_person: bool = False
+    plan_mode_safe: bool = False
     guidance: tuple[str, ...] = ()
 
 

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from drawbar.contracts.boundary import Approval, ApprovalAsk
 from drawbar.contracts.clock import Clock, stamp
-from drawbar.contracts.errors import InvalidInput, NotFound, RunNotActive, StorageFailed
+from drawbar.contracts.errors import InvalidInput, StorageFailed
 from drawbar.contracts.events.base import Payload
-from drawbar.contracts.events.human import ApprovalRequested, ApprovalResolved
+from drawbar.contracts.events.human import Answer
 from drawbar.contracts.events.lifecycle import ExtensionNotice, StatusChanged
 from drawbar.contracts.events.usage import UsageUpdated
-from drawbar.contracts.ids import new_id
+from drawbar.contracts.question import Answered, QuestionAsk
 from drawbar.contracts.run import RunRecord
 from drawbar.contracts.status import SETTLED, edge_allowed
+from drawbar.runs.answers import Given
+from drawbar.runs.asking import AskHandler, Asking, QuestionHandler
 from drawbar.runs.settlement import Settlement, failed
 from drawbar.stores.event_log import EventLog
 from drawbar.stores.runs import RunStore
 
-__all__ = ["AskHandler", "LiveRun"]
-
-AskHandler = Callable[[ApprovalAsk, str], Awaitable[Approval | None]]
-"""A surface that can ask a person: gets the ask and its approval id; None when it can't or nobody answered."""
+__all__ = ["LiveRun"]
 
 FLUSH_EVERY_S = 0.25
 FLUSH_FOR_S = 10.0
@@ -39,7 +38,8 @@ class LiveRun:
         log: the run's open event log, whose lock this process holds.
         store: where the record is patched.
         clock: time source.
-        ask_handler: a surface of this process that can ask a person, if there is one.
+        ask_handler: a surface of this process that can ask a person for an approval, if there is one.
+        question_handler: the same for questions.
         ask_timeout_s: how long an ask waits for somebody; without a handler 0 means not at all (RUN-35).
         answers_over_socket: whether another process may answer (BND-16).
         on_settled: told when the run has let go of everything, before anybody who waits for :attr:`settled`.
@@ -53,6 +53,7 @@ class LiveRun:
         clock: Clock,
         *,
         ask_handler: AskHandler | None = None,
+        question_handler: QuestionHandler | None = None,
         ask_timeout_s: float = 0.0,
         answers_over_socket: bool = True,
         on_settled: Callable[[LiveRun], None] = lambda _run: None,
@@ -62,17 +63,14 @@ class LiveRun:
         self.status: str = record.status
         self.log = log
         self.answers_over_socket = answers_over_socket
-        self.unanswered = 0
         self.settled = asyncio.Event()
         self.fault: str | None = None
         self._store = store
         self._clock = clock
         self._on_settled = on_settled
-        self._ask_handler = ask_handler
-        self._ask_timeout_s = ask_timeout_s
+        self._asking = Asking(self, approvals=ask_handler, questions=question_handler, timeout_s=ask_timeout_s)
         self._task: asyncio.Task[Any] | None = None
         self._stop: Settlement | None = None
-        self._pending: dict[str, asyncio.Future[Approval]] = {}
         self._unwritten: deque[Payload] = deque()
         self._usage: Any = None
 
@@ -140,87 +138,54 @@ class LiveRun:
     # -- asking a person --------------------------------------------------------------------------
 
     @property
+    def unanswered(self) -> int:
+        """How many asks nobody took (RUN-35)."""
+        return self._asking.unanswered
+
+    @property
     def pending(self) -> tuple[str, ...]:
         """Ids of the approvals that wait now."""
-        return tuple(self._pending)
+        return self._asking.pending("waiting_for_approval")
+
+    @property
+    def pending_questions(self) -> tuple[str, ...]:
+        """Ids of the questions that wait now."""
+        return self._asking.pending("waiting_for_input")
 
     async def request_approval(self, ask: ApprovalAsk) -> Approval:
         """Ask on every surface; the first answer wins and is on disk before it takes effect (SES-18).
 
         With nobody to take it the answer's ``decision`` is None and the run goes on (RUN-35).
         """
-        approval_id = new_id("approval")
-        answer: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
-        self._pending[approval_id] = answer
-        self.emit(
-            ApprovalRequested(
-                approval_id=approval_id,
-                call_id=ask.call_id,
-                tool=ask.tool,
-                arguments=ask.arguments,
-                scope=ask.scope,
-                reason=ask.reason,
-                rule=ask.rule.pattern if ask.rule else None,
-            )
-        )
-        self.set_status("waiting_for_approval")
-        try:
-            approval = await self._wait(ask, approval_id, answer)
-        finally:
-            del self._pending[approval_id]
-        if approval.decision is None:
-            self.unanswered += 1
-        await self.emit_durable(
-            ApprovalResolved(
-                approval_id=approval_id,
-                decision=approval.decision or "deny",
-                by=approval.by or "nobody",
-                message=approval.message,
-            )
-        )
-        if not self._pending:
-            self.set_status("running")
-        return approval
+        return await self._asking.approval(ask)
 
-    async def _wait(self, ask: ApprovalAsk, approval_id: str, answer: asyncio.Future[Approval]) -> Approval:
-        nobody = Approval(approval_id=approval_id, decision=None, by="nobody")
-        handler = asyncio.ensure_future(self._ask_handler(ask, approval_id)) if self._ask_handler else None
-        try:
-            if handler is None:
-                if not self._ask_timeout_s:
-                    return nobody
-                return await asyncio.wait_for(answer, self._ask_timeout_s)
-            limit = self._ask_timeout_s or None
-            done, _ = await asyncio.wait({answer, handler}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-            if answer in done:
-                return answer.result()
-            if handler not in done:
-                return nobody
-            given = handler.result()
-            if given is not None and given.approval_id == approval_id:
-                return given
-            # The surface gave up, or answered something else; others may still answer within the time-out.
-            return await asyncio.wait_for(answer, limit) if limit else nobody
-        except TimeoutError:
-            return nobody
-        finally:
-            if handler is not None and not handler.done():
-                handler.cancel()
-                await asyncio.gather(handler, return_exceptions=True)
+    async def request_answers(self, ask: QuestionAsk) -> Answered:
+        """Put questions to a person on every surface (SES-19); ``answers`` is None when nobody took them."""
+        return await self._asking.question(ask)
 
-    def resolve_approval(self, approval: Approval) -> None:
-        """Answer a pending approval from any surface.
+    async def resolve_approval(self, approval: Approval) -> None:
+        """Answer a pending approval from any surface; on disk when this returns (CON-14).
 
         Raises:
             NotFound: no such approval waits (already answered, or never asked).
             RunNotActive: the run has settled.
+            StorageFailed: the answer couldn't be recorded, so it doesn't count.
         """
-        if self.status in SETTLED:
-            raise RunNotActive(f"run {self.id} has settled as {self.status}; its approvals can't be answered any more")
-        answer = self._pending.get(approval.approval_id)
-        if answer is None or answer.done():
-            raise NotFound(f"no approval {approval.approval_id} waits in run {self.id}", approval=approval.approval_id)
-        answer.set_result(approval)
+        await self._asking.approve(approval)
+
+    async def resolve_question(self, question_id: str, given: Sequence[Given], *, by: str) -> tuple[Answer, ...]:
+        """Answer pending questions from any surface; on disk when this returns (CON-14).
+
+        Args:
+            question_id: as pending.
+            given: one answer for each question.
+            by: who answers, for the record.
+
+        Raises:
+            InvalidInput: an answer that its question doesn't allow; it waits on.
+            NotFound, RunNotActive, StorageFailed: as :meth:`resolve_approval`.
+        """
+        return await self._asking.answer(question_id, given, by)
 
     # -- the end ----------------------------------------------------------------------------------
 

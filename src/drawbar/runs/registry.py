@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from drawbar.contracts.boundary import Approval
 from drawbar.contracts.codec import convert
 from drawbar.contracts.errors import InvalidInput, NotFound, NotPermitted, RunNotActive
 from drawbar.contracts.events.base import Event
 from drawbar.contracts.methods import (
+    AnswerInput,
+    AnswerOutput,
     ApproveInput,
     ApproveOutput,
     Family,
@@ -49,7 +51,12 @@ class RunRegistry:
         self._live: dict[str, LiveRun] = {}
         self._wakes: dict[str, Wake] = {}
         self._control = ControlServer(
-            sockets, {"runs.interrupt": self._remote_interrupt, "runs.approve": self._remote_approve}
+            sockets,
+            {
+                "runs.interrupt": self._remote_interrupt,
+                "runs.approve": self._remote_approve,
+                "runs.answer": self._remote_answer,
+            },
         )
         self._serving = False
 
@@ -180,7 +187,7 @@ class RunRegistry:
         """
         run_id = self._store.resolve(request.run)
         if run_id in self._live:
-            return self._approve_here(run_id, request, by="api")
+            return await self._approve_here(run_id, request, by="api")
         params = {
             "run": run_id,
             "decision": request.decision,
@@ -189,6 +196,22 @@ class RunRegistry:
         }
         answer = await self._call_owner(run_id, "runs.approve", params)
         return convert(answer, ApproveOutput, what="runs.approve")
+
+    async def answer(self, request: AnswerInput) -> AnswerOutput:
+        """Answer the questions that a run waits for, here or in another process (SES-19).
+
+        Raises:
+            NotFound: no such question waits.
+            InvalidInput: an answer that its question doesn't allow; the question waits on.
+            RunNotActive: the run has settled.
+            NotPermitted: this process may not answer for a person (BND-16).
+        """
+        run_id = self._store.resolve(request.run)
+        if run_id in self._live:
+            return await self._answer_here(run_id, request, by="api")
+        params = {"run": run_id, "answers": request.answers, "question": request.question}
+        answer = await self._call_owner(run_id, "runs.answer", params)
+        return convert(answer, AnswerOutput, what="runs.answer")
 
     async def _call_owner(self, run_id: str, method: str, params: Mapping[str, Any]) -> Any:
         record = self._store.load(run_id)
@@ -208,23 +231,19 @@ class RunRegistry:
             return InterruptOutput(run_id=run_id, settled=False, status=live.status)
         return InterruptOutput(run_id=run_id, settled=True, status=live.status)
 
-    def _approve_here(self, run_id: str, request: ApproveInput, *, by: str) -> ApproveOutput:
+    async def _approve_here(self, run_id: str, request: ApproveInput, *, by: str) -> ApproveOutput:
         live = self._live[run_id]
-        approval_id = self._pending_approval(live, request.approval)
-        live.resolve_approval(
+        approval_id = _only(live, "approval", request.approval, live.pending, live.pending_questions)
+        await live.resolve_approval(
             Approval(approval_id=approval_id, decision=request.decision, by=by, message=request.message)
         )
         return ApproveOutput(approval_id=approval_id, decision=request.decision)
 
-    def _pending_approval(self, live: LiveRun, wanted: str | None) -> str:
-        matches = [a for a in live.pending if wanted is None or a.startswith(wanted)]
-        if len(matches) == 1:
-            return matches[0]
-        if not matches:
-            raise NotFound(f"no such approval waits in run {live.id}", run=live.id)
-        raise InvalidInput(
-            f"{len(matches)} approvals wait in run {live.id}: name one of {', '.join(matches)}", field="approval"
-        )
+    async def _answer_here(self, run_id: str, request: AnswerInput, *, by: str) -> AnswerOutput:
+        live = self._live[run_id]
+        question_id = _only(live, "question", request.question, live.pending_questions, live.pending)
+        answers = await live.resolve_question(question_id, request.answers, by=by)
+        return AnswerOutput(question_id=question_id, answers=list(answers))
 
     def _owner_pids(self) -> set[int]:
         owners = (self._store.owner(run_id) for run_id in self._store.active())
@@ -240,13 +259,44 @@ class RunRegistry:
 
     async def _remote_approve(self, params: Mapping[str, Any], peer: Peer) -> Any:
         request = convert(dict(params), ApproveInput, what="runs.approve")
-        live = self._live.get(request.run)
+        self._may_answer(request.run, peer)
+        return await self._approve_here(request.run, request, by=f"socket:{peer.pid}")
+
+    async def _remote_answer(self, params: Mapping[str, Any], peer: Peer) -> Any:
+        request = convert(dict(params), AnswerInput, what="runs.answer")
+        self._may_answer(request.run, peer)
+        return await self._answer_here(request.run, request, by=f"socket:{peer.pid}")
+
+    def _may_answer(self, run_id: str, peer: Peer) -> None:
+        """Refuse whoever may not speak for a person in this run (BND-16)."""
+        live = self._live.get(run_id)
         if live is None:
-            raise RunNotActive(f"run {request.run} is not live in this process", run=request.run)
+            raise RunNotActive(f"run {run_id} is not live in this process", run=run_id)
         if not live.answers_over_socket:
             raise NotPermitted(
                 "without the sandbox, or without PID namespaces, a run takes no answer over its socket: a command "
                 "could have given it; answer in the run's own terminal"
             )
         may_answer(peer, self._owner_pids())
-        return self._approve_here(request.run, request, by=f"socket:{peer.pid}")
+
+
+def _only(
+    live: LiveRun,
+    what: Literal["approval", "question"],
+    wanted: str | None,
+    these: Sequence[str],
+    others: Sequence[str],
+) -> str:
+    """The one of ``these`` that is meant; ``others`` are asks of the other kind, for whoever mixed them up."""
+    matches = [name for name in these if wanted is None or name.startswith(wanted)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise InvalidInput(
+            f"{len(matches)} {what}s wait in run {live.id}: name one of {', '.join(matches)}", field=what
+        )
+    mixed_up = [name for name in others if wanted is None or name.startswith(wanted)]
+    if mixed_up:
+        other = "a question: use `runs answer`" if what == "approval" else "an approval: use `runs approve`"
+        raise InvalidInput(f"{mixed_up[0]}, which waits in run {live.id}, is {other}", field=what)
+    raise NotFound(f"no such {what} waits in run {live.id}", run=live.id)

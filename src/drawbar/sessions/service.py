@@ -19,7 +19,8 @@ from drawbar.contracts.methods import RunStart
 from drawbar.contracts.model import Account, RequestSettings
 from drawbar.contracts.run import NEVER_ASKED, PREVIEW_CHARS, ApprovalMode, RunInput, RunRecord
 from drawbar.runs.freeze import approval_mode, caller_capabilities, freeze
-from drawbar.runs.live import AskHandler, LiveRun
+from drawbar.runs.asking import AskHandler, QuestionHandler
+from drawbar.runs.live import LiveRun
 from drawbar.runs.settlement import failed
 from drawbar.runs.turn import run_turn
 from drawbar.sessions.prompting import conversation_prompt
@@ -96,12 +97,19 @@ class Sessions:
         self._starting: set[str] = set()
         self._closed = False
 
-    async def run(self, request: RunInput, *, ask_handler: AskHandler | None = None) -> RunStart:
+    async def run(
+        self,
+        request: RunInput,
+        *,
+        ask_handler: AskHandler | None = None,
+        question_handler: QuestionHandler | None = None,
+    ) -> RunStart:
         """Start a run and return its ids at once; the reply streams as events (API-2).
 
         Args:
             request: what to do, and what to pin.
-            ask_handler: a surface of this process that can ask a person.
+            ask_handler: a surface of this process that can ask a person for an approval.
+            question_handler: the same for the questions of ``ask_user`` (SES-19).
 
         Raises:
             InvalidInput: a field is wrong; nothing is on disk.
@@ -119,7 +127,7 @@ class Sessions:
         self._starting.add(session_id)
         try:
             pins = self._pin(request, session_id)
-            return await self._start(request, session_id, pins, ask_handler)
+            return await self._start(request, session_id, pins, ask_handler, question_handler)
         finally:
             self._starting.discard(session_id)
 
@@ -197,7 +205,14 @@ class Sessions:
 
     # -- starting ---------------------------------------------------------------------------------
 
-    async def _start(self, request: RunInput, session_id: str, pins: Pins, ask_handler: AskHandler | None) -> RunStart:
+    async def _start(
+        self,
+        request: RunInput,
+        session_id: str,
+        pins: Pins,
+        ask_handler: AskHandler | None,
+        question_handler: QuestionHandler | None,
+    ) -> RunStart:
         record = self._record(request, session_id, pins)
         engine = self._assembly.engine(record.engine)
         record.engine_version = engine.version()
@@ -213,6 +228,7 @@ class Sessions:
             self._store,
             self._clock,
             ask_handler=None if record.automatic else ask_handler,
+            question_handler=None if record.automatic else question_handler,
             ask_timeout_s=request.ask_timeout_s,
             # Without the sandbox a command can have another program act for it, and no sign would show (BND-16).
             answers_over_socket=pins.sandbox == "on" and self._assembly.namespaced(),

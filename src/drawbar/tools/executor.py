@@ -192,7 +192,7 @@ class GatedExecutor:
         task = asyncio.create_task(tool.run(verdict, context), name=f"{tool.spec.name} {item.call.id}")
         stopped = overdue = False
         try:
-            await asyncio.wait({task}, timeout=limit + WATCH_S)
+            await asyncio.wait({task}, timeout=None if tool.spec.waits_for_person else limit + WATCH_S)
             overdue = not task.done()
         except asyncio.CancelledError:
             stopped = True

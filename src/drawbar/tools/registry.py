@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drawbar.contracts.tool import Tool
+from drawbar.tools.ask_user import AskUserTool
 from drawbar.tools.bash import BashTool
 from drawbar.tools.capabilities import CapabilitiesTool
 from drawbar.tools.edit import EditTool
@@ -34,4 +35,5 @@ def builtin_tools(programs: SearchPrograms | None = None) -> list[Tool]:
         LsTool(),
         TodoTool(),
         CapabilitiesTool(),
+        AskUserTool(),
     ]

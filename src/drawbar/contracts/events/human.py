@@ -11,6 +11,7 @@ from drawbar.contracts.events.base import Payload
 SKETCH_LINES = 24
 SKETCH_COLUMNS = 80
 _SKETCH = re.compile(r"[ -~]{0,80}(?:\n[ -~]{0,80}){0,23}")
+_REDACTED = re.compile(r"\[redacted(?::[^\]\s]{0,200})?\]")
 
 
 class ApprovalRequested(Payload):
@@ -60,11 +61,14 @@ class Dialog(Record):
 
 
 class QuestionRequested(Payload):
+    """``call_id`` is the tool call that asks, where one does; whoever answers first is in ``question.answered``."""
+
     event: ClassVar[str] = "question.requested"
     question_id: Ident
     questions: list[Question]
     ui_sketch: bool = False
     dialog: Dialog | None = None
+    call_id: Ident | None = None
 
     def __post_init__(self) -> None:
         # Raised while decoding, so that the writer refuses it with the field named (CON-10, CON-22).
@@ -72,7 +76,8 @@ class QuestionRequested(Payload):
             for choice in question.choices:
                 if not self.ui_sketch and choice.sketch is not None:
                     raise ValueError("questions.choices.sketch: given although ui_sketch is not set")
-                if self.ui_sketch and not sketch_fits(choice.sketch):
+                # What redaction put into a recorded sketch may be longer than what it took out.
+                if self.ui_sketch and not sketch_fits(_REDACTED.sub("#", choice.sketch or "")):
                     raise ValueError(
                         "questions.choices.sketch: needs 1 to 24 lines of at most 80 printable ASCII"
                         " characters with at least one visible"
