@@ -35,6 +35,9 @@ class AnthropicDialect:
         self.max_request_bytes = MAX_REQUEST_BYTES
         self.max_images = MAX_IMAGES
 
+    def ids(self) -> WireIds:
+        return WireIds()
+
     def user(self, message: Message, images: Images, note: Note) -> list[bytes]:
         return user_blocks(message["content"], images, note)
 

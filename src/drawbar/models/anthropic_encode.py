@@ -7,8 +7,6 @@ results, images that are what they say. What had to be left out is named to ``no
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
@@ -17,19 +15,13 @@ from drawbar.models.anthropic_blocks import PROVIDER_FIELDS
 from drawbar.models.anthropic_decode import PROTOCOL
 from drawbar.models.conversation import Images, Note
 from drawbar.models.encoding import encode_json
+from drawbar.models.image_data import admitted_image
 
 __all__ = ["assistant_blocks", "tool_result", "user_blocks"]
 
 MAX_TOOL_NAME: Final = 128
 
 _NOT_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_MAGIC: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
-
 Fields = Mapping[str, Any]
 
 
@@ -126,24 +118,8 @@ def _input(content: Any, images: Images, note: Note, *, images_allowed: bool = T
 
 
 def _image(block: Fields, images: Images, note: Note) -> dict[str, Any]:
-    """The image, or a text in its place that says why it isn't there (SES-20)."""
-    data: str = block["data"]
-    media_type = _media_type(data)
-    if media_type is None:
-        note(f"left out an image ({block['mimeType']}) that is no PNG, JPEG, GIF or WebP")
-        return {"type": "text", "text": "[An image stood here; it is no PNG, JPEG, GIF or WebP.]"}
-    if not images.admit(len(data)):
-        return {"type": "text", "text": "[An image stood here; later ones fill the request.]"}
+    admitted = admitted_image(block, images, note)
+    if isinstance(admitted, str):
+        return {"type": "text", "text": admitted}
+    media_type, data = admitted
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
-
-
-def _media_type(data: str) -> str | None:
-    """By the image's first bytes: the provider compares them with what it is told. None when it is no image."""
-    try:
-        binascii.a2b_base64(data, strict_mode=True)
-        head = base64.b64decode(data[:16])
-    except ValueError:
-        return None
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "image/webp"
-    return next((name for magic, name in _MAGIC if head.startswith(magic)), None)

@@ -64,6 +64,10 @@ class Dialect(Protocol):
     max_request_bytes: int
     max_images: int
 
+    def ids(self) -> WireIds:
+        """A new map of call ids, of the form that the provider takes."""
+        ...
+
     def user(self, message: Message, images: Images, note: Note) -> list[bytes]:
         """The pieces of a user message."""
         ...
@@ -140,7 +144,7 @@ class ConversationBuilder:
 
         self._repairer = MessageRepairer()
         self._told = 0
-        self._ids = WireIds()
+        self._ids = self._dialect.ids()
         self._settled = bytearray()
         self._settled_turns = 0
         self._turns: list[_Turn] = []

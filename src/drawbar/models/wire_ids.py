@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Final
 
@@ -12,19 +13,26 @@ _NOT_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class WireIds:
-    """Maps ids of histories to ids of requests; the same calls in the same order give the same ids."""
+    """Maps ids of histories to ids of requests; the same calls in the same order give the same ids.
 
-    def __init__(self) -> None:
+    Args:
+        longest: the most characters that the provider takes.
+        exact: for a provider that takes ids of exactly this many letters and digits alone.
+    """
+
+    def __init__(self, longest: int = MAX_ID, *, exact: int | None = None) -> None:
+        self._longest = longest
+        self._exact = exact
         self._taken: set[str] = set()
         self._latest: dict[str, str] = {}
 
     def of_call(self, call_id: str) -> str:
         """The wire id of a call; a name that an earlier call has in the request gets a number."""
-        plain = _NOT_ID.sub("_", call_id)[:MAX_ID] or "call"
-        wire, number = plain, 1
+        number = 1
+        wire = self._candidate(call_id, number)
         while wire in self._taken:
             number += 1
-            wire = f"{plain[: MAX_ID - 8]}_{number}"
+            wire = self._candidate(call_id, number)
         self._taken.add(wire)
         self._latest[call_id] = wire
         return wire
@@ -37,8 +45,20 @@ class WireIds:
         """
         return self._latest[call_id]
 
+    def _candidate(self, call_id: str, number: int) -> str:
+        if self._exact is not None:
+            return self._of_exact_length(call_id, number, self._exact)
+        plain = _NOT_ID.sub("_", call_id)[: self._longest] or "call"
+        return plain if number == 1 else f"{plain[: self._longest - 8]}_{number}"
+
+    @staticmethod
+    def _of_exact_length(call_id: str, number: int, length: int) -> str:
+        if number == 1 and len(call_id) == length and call_id.isascii() and call_id.isalnum():
+            return call_id
+        return hashlib.sha256(f"{number}:{call_id}".encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
     def copy(self) -> WireIds:
         """One that goes on from here without changing this one."""
-        other = WireIds()
+        other = WireIds(self._longest, exact=self._exact)
         other._taken, other._latest = set(self._taken), dict(self._latest)
         return other
