@@ -55,12 +55,12 @@ class Side:
         self._runners[number] = runner
         return {"box": number, "root": str(pinned.path)}
 
-    async def do_run(self, box: int, argv: list[str], scope: str, limit_s: float, stdin: str) -> dict[str, Any]:
+    async def do_run(self, box: int, argv: list[str], scope: str, limit_s: float, stdin: str | None) -> dict[str, Any]:
         request = CommandRequest(
             argv=tuple(argv),
             scope=scope,
             limit_s=limit_s,
-            stdin=stdin.encode(),  # pyright: ignore[reportArgumentType]
+            stdin=None if stdin is None else stdin.encode(),  # pyright: ignore[reportArgumentType]
         )
         result = await self._runners[box].run(request)
         return {

@@ -182,7 +182,7 @@ class Ground:
         if self._box is None:
             self.open()
         self._leaves += leaves
-        asked = {"scope": "workspace", "stdin": "", "limit_s": limit_s, **options}
+        asked = {"scope": "workspace", "stdin": None, "limit_s": limit_s, **options}
         return self.program.ask(
             "run", box=self._box, argv=["/bin/bash", "-c", f"set -euo pipefail\n{dedent(script)}"], **asked
         )
