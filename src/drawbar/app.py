@@ -28,15 +28,18 @@ from drawbar.stores.redaction import SecretRedactor, known_from_environment
 from drawbar.stores.runs import RunStore
 
 if TYPE_CHECKING:
-    from drawbar.contracts.boundary import PinnedRoot, Policy, SandboxBackend
-    from drawbar.contracts.capability import CapabilitySet
+    from drawbar.boundary.gate import PolicyGate
+    from drawbar.boundary.runner import SandboxRunner
+    from drawbar.contracts.boundary import CommandRunner, PinnedRoot, Policy, SandboxBackend, StandingRule
+    from drawbar.contracts.capability import CapabilitySet, Scope
+    from drawbar.contracts.decision import GateDecision, PolicyFile
     from drawbar.contracts.engine import Engine, Redactor
     from drawbar.contracts.model import Account
-    from drawbar.contracts.run import RunRecord
-    from drawbar.contracts.tool import ToolSpec
+    from drawbar.contracts.run import ApprovalMode, RunRecord
+    from drawbar.contracts.tool import ToolCall, ToolSpec
     from drawbar.runs.live import LiveRun
 
-__all__ = ["Harness", "diagnose", "open_harness", "root_exists"]
+__all__ = ["Harness", "decide", "diagnose", "open_harness", "open_sandbox", "root_exists"]
 
 
 class Harness:
@@ -181,6 +184,81 @@ def _redacted(check: Check, redactor: Redactor) -> Check:
     )
 
 
+async def decide(
+    call: ToolCall,
+    where: Path | PolicyFile,
+    *,
+    approval: ApprovalMode = "ask",
+    plan: bool = False,
+    engine: str = "native",
+    environ: Mapping[str, str] | None = None,
+) -> GateDecision:
+    """What the gate says to a call, without anything being carried out, remembered or written (CLI-6).
+
+    Args:
+        call: the tool and its arguments.
+        where: a folder, for a person's run in it with its settings and saved rules; or a policy.
+        approval: the mode, for a folder; a policy brings its own.
+        plan: judge as in plan mode.
+        engine: whose path rules hold (BND-5).
+        environ: where the harness's folders are; None takes the process's own.
+
+    Raises:
+        InvalidInput: the policy or a settings file is wrong.
+        WorkspaceRefused: the folder can't be a workspace (BND-1).
+        UnsupportedFeature: the engine's path rules aren't there.
+    """
+    from drawbar.runs.policies import check_engine, decision_of
+
+    assembly = _Assembly.at(dict(os.environ if environ is None else environ))
+    check_engine(engine)
+    if isinstance(where, Path):
+        rules = assembly.standing()
+        policy, typed = assembly.folder_policy(where, approval=approval, plan=plan, standing=rules), ()
+    else:
+        policy, typed = assembly.file_policy(where, plan=plan), tuple(where.typed_tools)
+    return decision_of(await assembly.gate(policy, typed=typed).explain(call), assembly.redactor)
+
+
+@asynccontextmanager
+async def open_sandbox(
+    folder: Path,
+    *,
+    scope: Scope = "workspace",
+    session: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> AsyncGenerator[CommandRunner]:
+    """The very sandbox that a run in ``folder`` would have for its commands, without a run (CLI-6).
+
+    Args:
+        folder: the effective working directory (BND-1), in which commands start.
+        scope: in which commands are going to run; in ``read-only`` the root need not be writable.
+        session: names a private temporary folder that is kept between calls, and needs a data root; without it
+            the folder is thrown away, and nothing is made in the data root.
+        environ: as for :func:`open_harness`.
+
+    Raises:
+        InvalidInput: the name is none, or a settings file is wrong.
+        NotPermitted: scope ``outside``, and the caller may itself have been started by a run (BND-16).
+        WorkspaceRefused: the folder can't be a workspace (BND-1).
+        StorageFailed: the temporary folder can't be made.
+    """
+    from drawbar.stores.scratch import kept_scratch, passing_scratch
+
+    environment = dict(os.environ if environ is None else environ)
+    assembly = _Assembly.at(environment)
+    if scope == "outside":
+        assembly.refuse_inside_a_run()
+    policy = assembly.folder_policy(folder, approval="read-only" if scope == "read-only" else "ask")
+    scratch = passing_scratch() if session is None else kept_scratch(Layout.resolve(environment), session)
+    with scratch as private_tmp:
+        runner = assembly.runner(policy, private_tmp=private_tmp, marker=f"{MARKER}=sandbox")
+        try:
+            yield runner
+        finally:
+            await runner.close()
+
+
 class _Assembly:
     """Builds one run's parts; every import here is lazy, so that a command loads only what it needs (ARC-4)."""
 
@@ -193,14 +271,22 @@ class _Assembly:
         approvals: ApprovalStore,
         sockets: Path,
     ) -> None:
+        self.redactor = redactor
         self._layout = layout
-        self._redactor = redactor
         self._clock = clock
         self._environ = environ
         self._approvals = approvals
         self._sockets = sockets
         self._backend: SandboxBackend | None = None
         self._session_rules = SessionRules()
+
+    @classmethod
+    def at(cls, environ: Mapping[str, str]) -> _Assembly:
+        """For what needs no open data root; nothing is made."""
+        layout = Layout.resolve(environ)
+        redactor = SecretRedactor(known_from_environment(environ))
+        sockets = socket_folder(layout.data, environ)
+        return cls(layout, redactor, SystemClock(), environ, ApprovalStore(layout.approvals_file), sockets)
 
     def engine(self, name: str) -> Engine:
         if name != "native":
@@ -223,7 +309,43 @@ class _Assembly:
     def pin(self, cwd: str, *, read_only: bool) -> PinnedRoot:
         from drawbar.boundary.roots import pin_root
 
-        return pin_root(Path(cwd), hidden=(*self._layout.hidden(), self._sockets), read_only=read_only)
+        return pin_root(Path(cwd), hidden=self._hidden(), read_only=read_only)
+
+    def _hidden(self) -> tuple[Path, ...]:
+        return (*self._layout.hidden(), self._sockets)
+
+    def folder_policy(
+        self, folder: Path, *, approval: ApprovalMode, plan: bool = False, standing: Iterable[StandingRule] = ()
+    ) -> Policy:
+        """That of a person's run in ``folder``, started in this mode."""
+        from drawbar.runs.policies import person_policy
+
+        root = self.pin(str(folder), read_only=approval == "read-only")
+        settings = load_settings(self._layout.config, self._layout.data, root.path)
+        tools = [spec.name for spec in self.specs()]
+        return person_policy(
+            root, settings, tools, approval=approval, hidden=self._hidden(), standing=standing, plan=plan
+        )
+
+    def standing(self) -> list[StandingRule]:
+        """Every saved rule."""
+        return self._approvals.list()
+
+    def file_policy(self, file: PolicyFile, *, plan: bool) -> Policy:
+        """The one that ``file`` describes."""
+        from drawbar.runs.policies import check_policy_file, policy_of_file
+
+        check_policy_file(file, [spec.name for spec in self.specs()])
+        reading = "workspace" not in file.scopes or file.approval == "read-only"
+        root = self.pin(os.path.expanduser(file.root), read_only=reading)
+        return policy_of_file(file, root, hidden=self._hidden(), plan=plan)
+
+    def refuse_inside_a_run(self) -> None:
+        """Raises :class:`NotPermitted` where a run may have started this process (BND-16)."""
+        from drawbar.runs.inside import refuse_inside_a_run
+
+        known = root_exists(self._environ)
+        refuse_inside_a_run(RunStore(self._layout, redactor=self.redactor, clock=self._clock) if known else None)
 
     def backend(self) -> SandboxBackend:
         if self._backend is None:
@@ -237,21 +359,37 @@ class _Assembly:
 
         return pid_namespace_available()
 
-    def equip(self, live: LiveRun, record: RunRecord, policy: Policy, capabilities: CapabilitySet) -> Equipment:
+    def gate(self, policy: Policy, *, typed: Iterable[str] = (), offered: bool = False) -> PolicyGate:
+        """The gate of a policy.
+
+        Args:
+            policy: what it decides from.
+            typed: further tools that pass by their name (BND-4).
+            offered: whether it knows only the tools that the policy offers, as the model does.
+        """
         from drawbar.boundary.gate import PolicyGate
+        from drawbar.runs.policies import typed_spec
+
+        specs = [spec for spec in self.specs() if not offered or spec.name in policy.tools]
+        specs += [typed_spec(name) for name in typed]
+        return PolicyGate(policy, {spec.name: spec for spec in specs}, rules_for_commands=self.namespaced())
+
+    def runner(self, policy: Policy, *, private_tmp: Path, marker: str) -> SandboxRunner:
+        """What runs commands under a policy: a run's tools and ``drawbar sandbox`` alike."""
         from drawbar.boundary.runner import SandboxRunner
+
+        return SandboxRunner(
+            policy, backend=self.backend(), private_tmp=private_tmp, environ=self._environ, marker=marker
+        )
+
+    def equip(self, live: LiveRun, record: RunRecord, policy: Policy, capabilities: CapabilitySet) -> Equipment:
         from drawbar.contracts.tool import ToolContext
         from drawbar.tools.executor import GatedExecutor
         from drawbar.tools.registry import builtin_tools
 
         tools = [tool for tool in builtin_tools() if tool.spec.name in policy.tools]
-        runner = SandboxRunner(
-            policy,
-            backend=self.backend(),
-            private_tmp=self._layout.session_tmp(record.session_id),
-            environ=self._environ,
-            marker=f"{MARKER}={live.id}",
-        )
+        private_tmp = self._layout.session_tmp(record.session_id)
+        runner = self.runner(policy, private_tmp=private_tmp, marker=f"{MARKER}={live.id}")
         context = ToolContext(
             root=policy.root,
             commands=runner,
@@ -263,14 +401,16 @@ class _Assembly:
                 "sandbox": policy.sandbox,
                 "workspace_root": str(policy.root.path),
             },
+            questions=live,
         )
-        gate = PolicyGate(policy, {tool.spec.name: tool.spec for tool in tools}, rules_for_commands=self.namespaced())
         executor = GatedExecutor(
-            gate=self._session_rules.gate(gate, session_id=record.session_id, root=str(policy.root.path)),
+            gate=self._session_rules.gate(
+                self.gate(policy, offered=True), session_id=record.session_id, root=str(policy.root.path)
+            ),
             tools=tools,
             context=context,
             approver=live,
-            redactor=self._redactor,
+            redactor=self.redactor,
             save_rule=self._approvals.add,
             clock=self._clock,
             emit_durable=live.emit_durable,

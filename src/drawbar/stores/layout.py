@@ -206,6 +206,10 @@ class Layout:
         """The session's private temporary folder (not made here)."""
         return self.state / "tmp" / _safe(session_id, "session")
 
+    def sandbox_tmp(self, name: str) -> Path:
+        """As :meth:`session_tmp`, for a sandbox that a person named; no session's id begins with ``@``."""
+        return self.state / "tmp" / f"@{_safe(name, 'sandbox session')}"
+
     @property
     def locks(self) -> Path:
         return self.state / "locks"

@@ -25,6 +25,7 @@ _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "approvals": ("approvals", "approvals", "See and take back what `always` saved."),
     "sessions": ("sessions", "sessions", "Look into the histories of conversations."),
     "demo": ("demo", "demo", "See a whole run: no key, no network, a scripted model."),
+    "gate": ("gate", "gate", "Ask the gate what it would say to a call."),
     "redact": ("redact", "redact", "Copy standard input to standard output without the secrets in it."),
     "doctor": ("upkeep", "doctor", "Check sandbox, git, accounts and data root, and say how to mend each."),
     "reindex": ("upkeep", "reindex", "Rebuild the run index from the runs."),
