@@ -36,6 +36,11 @@ class WriteInput(Request):
 class CommandInput(Request):
     command: str
     scope: Literal["read-only", "workspace", "outside"] | None = None
+    hosts: list[str] = []
+
+
+class FetchInput(Request):
+    host: str
 
 
 class NoInput(Request):
@@ -45,12 +50,34 @@ class NoInput(Request):
 SPECS = {
     spec.name: spec
     for spec in (
-        ToolSpec("read", "Reads.", ReadInput, "read", paths=lambda given: (PathUse("path", given.path, "read"),)),
-        ToolSpec("ls", "Lists.", ListInput, "read", paths=lambda given: (PathUse("path", given.path, "list"),)),
+        ToolSpec(
+            "read",
+            "Reads.",
+            ReadInput,
+            "read",
+            paths=lambda given: (PathUse("path", given.path, "read"),),
+            plan_mode_safe=True,
+        ),
+        ToolSpec(
+            "ls",
+            "Lists.",
+            ListInput,
+            "read",
+            paths=lambda given: (PathUse("path", given.path, "list"),),
+            plan_mode_safe=True,
+        ),
         ToolSpec("write", "Writes.", WriteInput, "write", paths=lambda given: (PathUse("path", given.path, "write"),)),
         ToolSpec("edit", "Edits.", WriteInput, "write", paths=lambda given: (PathUse("path", given.path, "write"),)),
-        ToolSpec("bash", "Runs.", CommandInput, "execute", command=lambda given: given.command),
-        ToolSpec("todo_write", "Notes.", NoInput, "internal"),
+        ToolSpec(
+            "bash",
+            "Runs.",
+            CommandInput,
+            "execute",
+            command=lambda given: given.command,
+            hosts=lambda given: given.hosts,
+        ),
+        ToolSpec("fetch", "Fetches.", FetchInput, "read", hosts=lambda given: (given.host,)),
+        ToolSpec("todo_write", "Notes.", NoInput, "internal", plan_mode_safe=True),
     )
 }
 
@@ -60,6 +87,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "write": {"path": "new.txt", "content": "x"},
     "edit": {"path": "a.txt", "content": "x"},
     "bash": {"command": "true"},
+    "fetch": {"host": "listed.example"},
     "todo_write": {},
 }
 """A call of each tool that nothing speaks against."""
@@ -84,7 +112,11 @@ def workspace(tmp_path: Path) -> Path:
 
 def policy(root: Path | PinnedRoot, **changes: Any) -> Policy:
     """Every tool, both scopes of this build, nothing hidden; ``changes`` override."""
-    given: dict[str, Any] = {"tools": frozenset(SPECS), "scopes": ("read-only", "workspace")}
+    given: dict[str, Any] = {
+        "tools": frozenset(SPECS),
+        "scopes": ("read-only", "workspace"),
+        "network": ("listed.example",),
+    }
     return Policy(root=pinned(root) if isinstance(root, Path) else root, **{**given, **changes})
 
 

@@ -28,7 +28,8 @@ class Case:
     """What the gate knows of a call so far; it owns the descriptors that were opened for it.
 
     ``command`` is set for tools that run one. ``digest`` is over the final arguments. ``outside`` are the targets
-    that lie outside the root and aren't pinned as readable; ``resolved`` outlives the descriptors.
+    that lie outside the root and aren't pinned as readable; ``resolved`` outlives the descriptors. ``hosts`` are the
+    network hosts that the call names and the policy doesn't list, in their one spelling.
     """
 
     call: ToolCall
@@ -40,6 +41,12 @@ class Case:
     targets: list[Target] = field(default_factory=list[Target])
     outside: list[Target] = field(default_factory=list[Target])
     resolved: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def unconfined(self) -> bool:
+        """Whether it is a command for the scope ``outside``."""
+        return self.command is not None and self.scope == "outside"
 
     @property
     def asked_about(self) -> list[Target]:

@@ -20,7 +20,9 @@ from drawbar.boundary.case import Case, Refusal
 from drawbar.boundary.gate_codes import cause_of
 from drawbar.boundary.hooks import Allowed, BeforeTool, HookFault, HookRunner, HookTimeout, Refused, hook_name
 from drawbar.boundary.modes import ScopeRefused, effective_scope
+from drawbar.boundary.network import HostCheck
 from drawbar.boundary.paths import PathRefused, Resolver, RootGone, open_root
+from drawbar.boundary.plan_mode import check_plan_mode
 from drawbar.boundary.reach import Reach
 from drawbar.boundary.schema_errors import argument_help
 from drawbar.boundary.shown import shown
@@ -80,6 +82,7 @@ class PolicyGate:
         self._last_word = last_word
         self._reach = Reach(policy, homes)
         self._resolver = Resolver(policy.root, self._reach, os.path.expanduser("~"))
+        self._hosts = HostCheck(policy)
         self._approvals = Approvals(policy, rules_for_commands=rules_for_commands)
         self._hooks = HookRunner()
 
@@ -104,7 +107,7 @@ class PolicyGate:
         if verdict.outcome == "allow":
             verdict.targets = case.targets
             if grant is not None and verdict.rule == f"approval:{grant.approval_id}":
-                self._approvals.used(grant)
+                self._approvals.used(case, grant)
         else:
             case.close()
         verdict.us = int((time.perf_counter() - started) * 1e6)
@@ -150,6 +153,9 @@ class PolicyGate:
         if case.call.name not in self._policy.tools:
             raise Refusal("not_capable", "capability", f"this run may not use the tool `{case.call.name}`")
         self._choose_scope(case, spec)
+        if self._policy.plan:
+            check_plan_mode(case, spec)
+        case.hosts = self._hosts.new_hosts(case, spec)
         self._confine(case, spec)
 
     def _typed(self, call: ToolCall, spec: ToolSpec) -> Any:
@@ -179,8 +185,6 @@ class PolicyGate:
                 raise Refusal("plan_mode", "plan", "plan mode runs commands in the sandbox alone, and it is off")
             return
         if spec.kind == "write":
-            if policy.plan:
-                raise Refusal("plan_mode", "plan", f"plan mode changes nothing, so `{spec.name}` isn't available")
             if "workspace" not in policy.scopes:
                 raise Refusal("not_capable", "capability", "this run may not write in the workspace")
             case.scope = "workspace"

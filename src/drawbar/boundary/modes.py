@@ -11,9 +11,9 @@ from drawbar.contracts.run import ApprovalMode
 
 __all__ = ["Act", "Ruling", "ScopeRefused", "effective_mode", "effective_scope", "rule_on", "stricter"]
 
-Act = Literal["internal", "read", "write", "command", "outside"]
-"""What a call does: nothing outside the harness, a read in the root, a native write, a shell command in the
-``workspace`` scope, or reaching outside (a read outside the root, a new network host)."""
+Act = Literal["internal", "read", "write", "command", "outside", "unconfined", "network"]
+"""What a call does: nothing outside the harness, a read in the root, a native write, a shell command in the sandbox,
+a read outside the root, a shell command outside the sandbox, or reaching a network host that isn't listed."""
 
 Outcome = Literal["allow", "ask", "refuse"]
 
@@ -22,10 +22,22 @@ _STRICTEST_FIRST: Final[tuple[ApprovalMode, ...]] = ("read-only", "ask", "never"
 # a person before each change, so it is narrower than ``never``.
 
 _TABLE: Final[dict[ApprovalMode, dict[Act, Outcome]]] = {
-    "ask": {"read": "allow", "write": "ask", "command": "ask", "outside": "ask"},
-    "auto-workspace": {"read": "allow", "write": "allow", "command": "allow", "outside": "ask"},
-    "read-only": {"read": "allow", "write": "refuse", "command": "refuse", "outside": "refuse"},
-    "never": {"read": "allow", "write": "allow", "command": "allow", "outside": "refuse"},
+    "ask": {"read": "allow", "write": "ask", "command": "ask"},
+    "auto-workspace": {"read": "allow", "write": "allow", "command": "allow"},
+    "read-only": {"read": "allow", "write": "refuse", "command": "refuse"},
+    "never": {"read": "allow", "write": "allow", "command": "allow"},
+}
+_BEYOND: Final[dict[ApprovalMode, Outcome]] = {
+    "ask": "ask",
+    "auto-workspace": "ask",
+    "read-only": "refuse",
+    "never": "refuse",
+}
+"""The table's last column: reads outside, the scope ``outside``, and network hosts that aren't listed."""
+_BEYOND_ACTS: Final[dict[Act, tuple[str, str]]] = {
+    "outside": ("outside_workspace", "it lies outside the workspace"),
+    "unconfined": ("scope_unavailable", "it would run outside the sandbox"),
+    "network": ("host_not_listed", "it would reach a network host that isn't listed"),
 }
 _UNSANDBOXED: Final[dict[ApprovalMode, Outcome]] = {
     "ask": "ask",
@@ -77,18 +89,18 @@ def effective_scope(requested: str | None, policy: Policy) -> Scope:
     Left open it is ``workspace``, or ``read-only`` where the mode, plan mode or the capability set allows no more.
 
     Raises:
-        ScopeRefused: for a scope that was asked for and can't be had; nothing is narrowed silently.
+        ScopeRefused: for a scope that this run can't have, ``outside`` in all but attended runs included (BND-9).
     """
-    narrow = policy.approval == "read-only" or policy.plan or "workspace" not in policy.scopes
+    if requested == "outside":
+        return _outside(policy)
     if requested is None:
+        narrow = policy.approval == "read-only" or policy.plan or "workspace" not in policy.scopes
         scope: Scope = "read-only" if narrow else "workspace"
-    elif requested == "outside":
-        message = "the scope `outside` isn't available in this build; use `workspace`, or tell the person what to run"
-        raise ScopeRefused("scope_unavailable", "scope:outside", message)
     elif requested in ("read-only", "workspace"):
         scope = "workspace" if requested == "workspace" else "read-only"
     else:
-        raise ScopeRefused("invalid_arguments", "schema", "`scope` must be `read-only` or `workspace`")
+        message = "`scope` must be `read-only`, `workspace` or `outside`"
+        raise ScopeRefused("invalid_arguments", "schema", message)
     if scope == "workspace" and policy.plan:
         raise ScopeRefused("plan_mode", "plan", "plan mode runs commands in the `read-only` scope alone")
     if scope == "workspace" and policy.approval == "read-only":
@@ -97,6 +109,24 @@ def effective_scope(requested: str | None, policy: Policy) -> Scope:
     if scope not in policy.scopes:
         raise ScopeRefused("not_capable", "capability", f"this run may not use the scope `{scope}`")
     return scope
+
+
+def _outside(policy: Policy) -> Scope:
+    """``outside`` is a person's to allow, so it is refused wherever none is asked, before any question."""
+    instead = "use `workspace`, or tell the person what to run"
+    if "outside" not in policy.scopes:
+        message = f"this run may not use the scope `outside`, which only an attended run can ask for; {instead}"
+        raise ScopeRefused("not_capable", "capability", message)
+    if policy.plan:
+        message = "plan mode runs commands in the `read-only` scope alone, never in `outside`"
+        raise ScopeRefused("plan_mode", "plan", message)
+    if _BEYOND[policy.approval] == "refuse":
+        message = f"the approval mode `{policy.approval}` runs nothing in the scope `outside`; {instead}"
+        raise ScopeRefused("scope_unavailable", f"mode:{policy.approval}", message)
+    if not policy.asks:
+        message = f"the scope `outside` needs a person's approval, and in this run none is asked; {instead}"
+        raise ScopeRefused("scope_unavailable", "scope:outside", message)
+    return "outside"
 
 
 def rule_on(policy: Policy, act: Act, scope: Scope) -> Ruling:
@@ -111,6 +141,8 @@ def rule_on(policy: Policy, act: Act, scope: Scope) -> Ruling:
     mode = policy.approval
     if act == "internal":
         return Ruling("allow", "kind:internal")
+    if act in _BEYOND_ACTS:
+        return _beyond(mode, act)
     if act == "command":
         if policy.sandbox == "off":
             return _unsandboxed(policy)
@@ -118,12 +150,23 @@ def rule_on(policy: Policy, act: Act, scope: Scope) -> Ruling:
             return Ruling("allow", "scope:read-only")
     outcome = _TABLE[mode][act]
     rule = f"mode:{mode}"
-    if outcome != "refuse":
-        return Ruling(outcome, rule, reason=f"approval mode `{mode}` asks before this" if outcome == "ask" else "")
-    if act == "outside":
-        message = f"it lies outside the workspace, which approval mode `{mode}` doesn't allow"
-        return Ruling("refuse", rule, "outside_workspace", message)
-    return Ruling("refuse", rule, "read_only", f"approval mode `{mode}` allows no changes")
+    if outcome == "refuse":
+        return Ruling("refuse", rule, "read_only", f"approval mode `{mode}` allows no changes")
+    return Ruling(outcome, rule, reason=_asks_before(mode) if outcome == "ask" else "")
+
+
+def _beyond(mode: ApprovalMode, act: Act) -> Ruling:
+    code, what = _BEYOND_ACTS[act]
+    if _BEYOND[mode] == "refuse":
+        return Ruling("refuse", f"mode:{mode}", code, f"{what}, which approval mode `{mode}` doesn't allow")
+    if act == "unconfined":
+        reason = "it runs once, outside the sandbox, with your own rights: it can reach all your files and the network"
+        return Ruling("ask", "scope:outside", reason=reason)
+    return Ruling("ask", f"mode:{mode}", reason=_asks_before(mode))
+
+
+def _asks_before(mode: ApprovalMode) -> str:
+    return f"approval mode `{mode}` asks before this"
 
 
 def _unsandboxed(policy: Policy) -> Ruling:

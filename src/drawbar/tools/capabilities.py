@@ -24,6 +24,7 @@ class CapabilitiesTool:
         ),
         input=GetCapabilitiesInput,
         kind="internal",
+        plan_mode_safe=True,
         parallel=True,
     )
 

@@ -43,6 +43,7 @@ class FindTool:
         ),
         input=FindInput,
         kind="read",
+        plan_mode_safe=True,
         paths=lambda given: (PathUse("path", given_path(given.path), "list"),),
         parallel=True,
         limit_s=LIMIT_S,

@@ -49,6 +49,7 @@ class GrepTool:
         ),
         input=GrepInput,
         kind="read",
+        plan_mode_safe=True,
         paths=lambda given: (PathUse("path", given_path(given.path), "read"),),
         parallel=True,
         limit_s=LIMIT_S,

@@ -32,6 +32,7 @@ class LsTool:
         description="List a folder's entries by name, dotfiles included; a folder's name ends in `/`.",
         input=LsInput,
         kind="read",
+        plan_mode_safe=True,
         paths=lambda given: (PathUse("path", given_path(given.path), "list"),),
         parallel=True,
     )

@@ -39,6 +39,7 @@ class ReadTool:
         ),
         input=ReadInput,
         kind="read",
+        plan_mode_safe=True,
         paths=lambda given: (PathUse("path", given_path(given.path), "read"),),
         parallel=True,
         guidance=(

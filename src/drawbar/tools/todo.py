@@ -35,6 +35,7 @@ class TodoTool:
         ),
         input=TodoWriteInput,
         kind="internal",
+        plan_mode_safe=True,
         guidance=(
             "Use todo_write for work of several steps, with one item in_progress at a time; mark an item completed as "
             "soon as it is done and never before. Leave it out for small tasks.",
