@@ -235,7 +235,7 @@ def test_an_alias_is_a_file_with_more_names_than_the_tree_holds(groups: list[tup
 
 
 @pytest.mark.clause("BND-12")
-async def test_without_gnu_find_the_same_is_found(
+async def test_withoutgnu_find_the_same_is_found(
     tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """BusyBox's ``find`` prints nothing of what is asked, which must not read as: nothing there."""
@@ -252,12 +252,12 @@ async def test_without_gnu_find_the_same_is_found(
     fake.write_text("#!/bin/sh\necho 'BusyBox: find: unrecognized: -printf' >&2\nexit 1\n")
     fake.chmod(0o755)
     monkeypatch.setattr(root_walk, "_PLACES", (str(fake),))
-    root_walk._gnu_find.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    root_walk.gnu_find.cache_clear()
     try:
         slow = await root_walk.walk(root, (".env", "*.pem"), 10)
         assert await root_walk.walk(root, (), 0) is None
     finally:
-        root_walk._gnu_find.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        root_walk.gnu_find.cache_clear()
     assert fast is not None
     assert slow is not None
     assert aliases(fast[0]) == aliases(slow[0]) == ["a", "again", "deep/c", "deep/er/b"]

@@ -9,20 +9,27 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from drawbar.boundary.git_folders import config_value, git_file_target, is_git_folder, is_plain_folder, named_path
+from drawbar.boundary.git_config import ConfigUnreadable, Entry, parse
+from drawbar.boundary.git_folders import git_file_target, is_git_folder, is_plain_folder
+from drawbar.boundary.git_guards import hooks_folders, included, person_entries
+from drawbar.boundary.git_nested import mount_submodules, mount_worktrees
+from drawbar.boundary.git_state import CONFIGS
+from drawbar.boundary.git_table import (
+    GUARDED,
+    GUARDED_IN_WORKTREE,
+    GitMounts,
+    between,
+    guard,
+    mount_each,
+    unguardable,
+)
 from drawbar.contracts.boundary import PinnedRoot
 
 __all__ = ["GitMounts", "git_mounts", "prepare_git", "remove_redirects"]
 
-GUARDED: Final = ("hooks", "info", "config", "config.worktree")
-"""What names programs or rewrites configuration: read-only in every git folder."""
-
-_GUARDED_IN_WORKTREE: Final = ("commondir", "gitdir", "config.worktree")
 _FOLDERS: Final = frozenset({"hooks", "info"})
 
 _MAIN_CHECKOUTS: Final = ("HEAD", "index", "modules", "worktrees")
@@ -30,28 +37,6 @@ _MAIN_CHECKOUTS: Final = ("HEAD", "index", "modules", "worktrees")
 
 _WORKTREE_WRITES: Final = ("objects", "refs", "logs", "lfs", "rr-cache")
 """What a commit in a linked worktree writes in a common git folder that can't be guarded as a whole."""
-
-_MAX_NESTED: Final = 8
-"""Submodules, and again linked worktrees, that get mounts of their own; a mount costs every command time."""
-
-_MAX_LOOKED_AT: Final = 500
-
-
-@dataclass(slots=True)
-class GitMounts:
-    """The mounts of one root's git folders, and what else keeps them safe.
-
-    ``readable`` must be visible though it may lie in a masked home; ``missing`` are guarded names that don't
-    exist yet; ``redirects`` are names that would move a git folder's configuration elsewhere and so must not
-    appear; ``notes`` say to the model what git can't do here, and why.
-    """
-
-    writable: list[Path] = field(default_factory=list[Path])
-    read_only: list[Path] = field(default_factory=list[Path])
-    readable: list[Path] = field(default_factory=list[Path])
-    missing: list[Path] = field(default_factory=list[Path])
-    redirects: list[Path] = field(default_factory=list[Path])
-    notes: list[str] = field(default_factory=list[str])
 
 
 def git_mounts(root: PinnedRoot) -> GitMounts:
@@ -62,16 +47,17 @@ def git_mounts(root: PinnedRoot) -> GitMounts:
         mode = os.lstat(dot_git).st_mode
     except OSError:
         if is_git_folder(root.path):
-            _guard(mounts, root.path, GUARDED)
+            guard(mounts, root.path, GUARDED)
         return mounts
     if stat.S_ISLNK(mode):
-        mounts.notes.append(
-            f"{dot_git} is a symlink to {os.path.realpath(dot_git)}, which lies outside the workspace: "
-            "git can read here but not commit"
-        )
+        _linked(mounts, root.path, Path(os.path.realpath(dot_git)))
     elif stat.S_ISREG(mode):
         mounts.read_only.append(dot_git)
-        _elsewhere(mounts, root)
+        target = git_file_target(dot_git)
+        if not root.git_dirs and target is not None and _within(root.path, target):
+            _apart(mounts, root.path, target)
+        else:
+            _elsewhere(mounts, root)
     elif stat.S_ISDIR(mode):
         _repository(mounts, root.path, dot_git)
     return mounts
@@ -108,128 +94,64 @@ def remove_redirects(mounts: GitMounts) -> list[Path]:
     return removed
 
 
+def _linked(mounts: GitMounts, root: Path, real: Path) -> None:
+    """``.git`` is a symlink: what it leads to is guarded when it lies below the root, the link by a later look."""
+    if _within(root, real) and is_plain_folder(real):
+        _apart(mounts, root, real)
+        return
+    mounts.notes.append(
+        f"{root}/.git is a symlink to {real}, which lies outside the workspace: git can read here but not commit"
+    )
+
+
+def _apart(mounts: GitMounts, root: Path, real: Path) -> None:
+    """A git folder below the root by another name: each folder above it is a mount, so that it keeps that name."""
+    _repository(mounts, root, real)
+    if real in mounts.writable:
+        mount_each(mounts, between(root, real))
+
+
+def _within(root: Path, path: Path) -> bool:
+    return path != root and path.is_relative_to(root)
+
+
 def _repository(mounts: GitMounts, root: Path, dot_git: Path) -> None:
-    why = _unguardable(dot_git)
+    why = unguardable(dot_git)
     if why is not None:
         mounts.read_only.append(dot_git)
         mounts.notes.append(f"{why}, so {dot_git} is read-only: git can read here but not commit")
         return
     mounts.writable.append(dot_git)
-    _guard(mounts, dot_git, GUARDED)
-    _hooks_in_tree(mounts, root, dot_git)
-    _submodules(mounts, root, dot_git)
-    _worktrees(mounts, root, dot_git)
+    guard(mounts, dot_git, GUARDED)
+    _named_in_tree(mounts, root, dot_git)
+    mount_submodules(mounts, dot_git)
+    mount_worktrees(mounts, root, dot_git)
 
 
-def _unguardable(base: Path) -> str | None:
-    """Why nothing could keep a command from choosing the configuration of this git folder, None when it can be."""
-    if not is_git_folder(base):
-        return f"{base} is no git repository"
-    if os.path.lexists(base / "commondir"):
-        return f"{base}/commondir sends git to another folder"
-    linked = next((name for name in GUARDED if os.path.islink(base / name)), None)
-    return None if linked is None else f"{base}/{linked} is a symlink"
+def _named_in_tree(mounts: GitMounts, root: Path, configured: Path) -> None:
+    """A hooks folder in the tree is as good as ``.git/hooks``, an included file as good as ``.git/config``.
 
-
-def _guard(mounts: GitMounts, base: Path, names: Sequence[str]) -> None:
-    for name in names:
-        path = base / name
-        if os.path.lexists(path):
-            mounts.read_only.append(path)
-        elif name in GUARDED:
-            mounts.missing.append(path)
-    if "commondir" not in names:
-        mounts.redirects.append(base / "commondir")
-
-
-def _hooks_in_tree(mounts: GitMounts, root: Path, configured: Path) -> None:
-    """A hooks folder inside the root (``core.hooksPath``) is as good as ``.git/hooks``."""
-    for name in ("config", "config.worktree"):
-        named = config_value(configured / name, "core", "hookspath")
-        if not named or named.startswith("~"):
-            continue
-        hooks = Path(os.path.normpath(root / named))
-        if hooks.name == "_":
-            hooks = hooks.parent  # husky's generated half calls the scripts beside it
-        if hooks == root or not hooks.is_relative_to(root) or not is_plain_folder(hooks):
-            continue
-        if hooks.is_relative_to(root / ".git"):
-            continue
-        mounts.read_only.append(hooks)
-        _mount_each(mounts, _between(root, hooks))
-
-
-def _submodules(mounts: GitMounts, root: Path, base: Path) -> None:
-    modules = base / "modules"
-    if not is_plain_folder(modules):
-        return
-    found = _module_folders(modules)
-    why = next((why for folder in found if (why := _unguardable(folder)) is not None), None)
-    if len(found) > _MAX_NESTED:
-        why = f"more than {_MAX_NESTED} submodules have a git folder here"
-    if why is not None:
-        mounts.read_only.append(modules)
-        mounts.notes.append(f"{why}: git can't commit inside submodules")
-        return
-    for folder in found:
-        # Each folder on the way is a mount too, or it could be renamed together with what lies below.
-        _mount_each(mounts, (*_between(base, folder), folder))
-        _guard(mounts, folder, GUARDED)
-        checkout = config_value(folder / "config", "core", "worktree")
-        if checkout is not None:
-            _git_file(mounts, root, Path(os.path.normpath(folder / checkout / ".git")))
-
-
-def _module_folders(modules: Path) -> list[Path]:
-    """The git folders of submodules: named by path, so at any depth, and nested in one another's ``modules``."""
-    found: list[Path] = []
-    waiting = [modules]
-    for _ in range(_MAX_LOOKED_AT):
-        if not waiting or len(found) > _MAX_NESTED:
-            break
-        for entry in _subfolders(waiting.pop()):
-            if not is_git_folder(entry):
-                waiting.append(entry)
-                continue
-            found.append(entry)
-            if is_plain_folder(entry / "modules"):
-                waiting.append(entry / "modules")
-    return found
-
-
-def _worktrees(mounts: GitMounts, root: Path, dot_git: Path) -> None:
-    """Other worktrees' folders: those that lie inside the root stay usable, the rest are closed to writes."""
-    worktrees = dot_git / "worktrees"
-    if not is_plain_folder(worktrees):
-        return
-    folders = _subfolders(worktrees)
-    if len(folders) > _MAX_NESTED:
-        mounts.read_only.append(worktrees)
-        mounts.notes.append(f"more than {_MAX_NESTED} linked worktrees: git can't commit in those inside the workspace")
-        return
-    mounts.writable.append(worktrees)
-    for folder in folders:
-        back = named_path(folder / "gitdir")
-        if back is None or not back.is_relative_to(root) or named_path(folder / "commondir") != dot_git:
-            mounts.read_only.append(folder)
-        else:
-            mounts.writable.append(folder)
-            _guard(mounts, folder, _GUARDED_IN_WORKTREE)
-            _git_file(mounts, root, back)
-
-
-def _git_file(mounts: GitMounts, root: Path, path: Path) -> None:
-    """Keep a nested checkout's ``.git`` file, which says whose hooks and configuration hold in it.
-
-    A checkout right below the root becomes a mount too, so that it can't be renamed and made anew; deeper ones
-    are left movable, since a mount on each folder above would break renames between ordinary folders.
+    One that isn't there yet can't be mounted; it is looked for after each command.
     """
-    folder = path.parent
-    if not folder.is_relative_to(root) or not is_plain_folder(folder) or git_file_target(path) is None:
-        return
-    mounts.read_only.append(path)
-    if folder.parent == root:
-        _mount_each(mounts, [folder])
+    entries = [*person_entries(), *(entry for name in CONFIGS for entry in _entries(configured / name))]
+    hooks = [path for path in hooks_folders(root, root, entries) if is_plain_folder(path)]
+    files = [path for name in CONFIGS for path in included(root, configured / name, entries)]
+    for path in (*hooks, *(path for path in files if _is_plain_file(path))):
+        if path.is_relative_to(root / ".git"):
+            continue
+        mounts.read_only.append(path)
+        mount_each(mounts, between(root, path))
+
+
+def _entries(config: Path) -> list[Entry]:
+    try:
+        return parse(config.read_text("utf-8", "surrogateescape"))
+    except (OSError, ConfigUnreadable):
+        return []
+
+
+def _is_plain_file(path: Path) -> bool:
+    return os.path.isfile(path) and os.path.realpath(path) == str(path)
 
 
 def _elsewhere(mounts: GitMounts, root: PinnedRoot) -> None:
@@ -241,48 +163,30 @@ def _elsewhere(mounts: GitMounts, root: PinnedRoot) -> None:
         return
     own, *rest = root.git_dirs
     if not rest:
-        why = _unguardable(own)
+        why = unguardable(own)
         if why is not None:
             mounts.readable.append(own)
             mounts.notes.append(f"{why}: git can read here but not commit")
             return
         mounts.writable.append(own)
-        _guard(mounts, own, GUARDED)
-        _hooks_in_tree(mounts, root.path, own)
-        _submodules(mounts, root.path, own)
+        guard(mounts, own, GUARDED)
+        _named_in_tree(mounts, root.path, own)
+        mount_submodules(mounts, own)
         return
     common = rest[0]
     mounts.writable.append(own)
-    _guard(mounts, own, _GUARDED_IN_WORKTREE)
-    if _unguardable(common) is None:
+    guard(mounts, own, GUARDED_IN_WORKTREE)
+    if unguardable(common) is None:
         # The folder itself must take new names: git locks packed-refs there whenever it deletes a ref.
         mounts.writable.append(common)
-        _guard(mounts, common, GUARDED)
+        guard(mounts, common, GUARDED)
         present = (common / name for name in _MAIN_CHECKOUTS)
         mounts.read_only += [path for path in present if os.path.exists(path) and not os.path.islink(path)]
     else:
         mounts.readable.append(common)
         mounts.writable += [path for name in _WORKTREE_WRITES if is_plain_folder(path := common / name)]
-    _hooks_in_tree(mounts, root.path, common)
-    _submodules(mounts, root.path, own)
-
-
-def _mount_each(mounts: GitMounts, paths: Iterable[Path]) -> None:
-    mounts.writable += [path for path in paths if path not in mounts.writable]
-
-
-def _between(top: Path, folder: Path) -> list[Path]:
-    """The folders strictly between ``top`` and ``folder``, from the top down."""
-    names = folder.relative_to(top).parts[:-1]
-    return [top.joinpath(*names[: depth + 1]) for depth in range(len(names))]
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
+    _named_in_tree(mounts, root.path, common)
+    mount_submodules(mounts, own)
 
 
 def _make(path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 from drawbar.boundary.aliases import LinkedFile
 from drawbar.boundary.supervised import through_cancellation
 
-__all__ = ["Walked", "walk"]
+__all__ = ["Walked", "collect", "gnu_find", "walk"]
 
 Walked = tuple[list[LinkedFile], list[str]]
 """Files with several names, and paths with a name that was asked for; relative to the root."""
@@ -40,16 +40,16 @@ async def walk(root: Path, names: Sequence[str], limit_s: float) -> Walked | Non
     Returns:
         What was found, or None when it took too long or was too much to tell.
     """
-    program = _gnu_find()
+    program = gnu_find()
     if program is None:
         return await asyncio.to_thread(_in_python, root, tuple(names), time.monotonic() + limit_s)
-    output = await _collect(_command(program, root, names), limit_s)
+    output = await collect(_command(program, root, names), limit_s)
     return None if output is None else _parsed(output)
 
 
 @functools.cache
-def _gnu_find() -> str | None:
-    """The program, when it is the one that can print what we need; asked once."""
+def gnu_find() -> str | None:
+    """GNU find, when it is there: no other can print what is needed; asked once."""
     program = next((place for place in _PLACES if os.access(place, os.X_OK)), None)
     if program is None:
         return None
@@ -106,7 +106,7 @@ def _in_python(root: Path, names: tuple[str, ...], deadline: float) -> Walked | 
     return linked, candidates
 
 
-async def _collect(command: Sequence[str], limit_s: float) -> bytes | None:
+async def collect(command: Sequence[str], limit_s: float) -> bytes | None:
     """What a program prints, or None when it takes too long or prints too much."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()

@@ -1,0 +1,64 @@
+"""Puts a session's own copies over a repository's settings inside one sandbox (BND-11).
+
+Git replaces a configuration file by renaming a new one over it, which no mount of a file allows; but it first
+follows a link. So each file shows as a link to the copy: the link itself is mounted, which only the kernel's own
+mount calls can do. Run as ``python -I -S git_attach.py PID`` by the harness with the mounts on standard input, never
+inside the sandbox; it enters the namespaces of that process and ends. Standard library alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import sys
+
+_NS_GET_USERNS = 0xB701
+_CLONE_NEWUSER, _CLONE_NEWNS = 0x10000000, 0x00020000
+_OPEN_TREE, _MOVE_MOUNT = 428, 429
+_CLONE_AT_FD = 0x1000 | 0x1 | os.O_CLOEXEC
+_MOVE_FROM_FD = 0x4
+_AT_FDCWD = -100
+
+
+def main() -> None:
+    """Mount each ``[source, place]`` and print ``ok``; stop at the first that can't be."""
+    pid = int(sys.argv[1])
+    pairs: list[list[str]] = json.load(sys.stdin)
+    _enter(pid)
+    for source, place in pairs:
+        _mount(source, place)
+    sys.stdout.write("ok")
+
+
+def _enter(pid: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    # The namespace that owns the mounts: the sandbox's own, or one above it.
+    owner = fcntl.ioctl(mounts, _NS_GET_USERNS)
+    for namespace, kind in ((owner, _CLONE_NEWUSER), (mounts, _CLONE_NEWNS)):
+        _checked(libc.setns(namespace, kind))
+    os.fchdir(root)
+    os.chroot(".")
+    os.chdir("/")
+
+
+def _mount(source: str, place: str) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(source, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    tree = _checked(libc.syscall(_OPEN_TREE, fd, b"", ctypes.c_uint(_CLONE_AT_FD)))
+    at = ctypes.c_uint(_MOVE_FROM_FD)
+    _checked(libc.syscall(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(place), at))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+"""Looking after a workspace's git folders around commands: what they bring is taken out before the person's git runs.
+
+The mounts keep the workspace's own git folder while a command runs. Every other one below the root, and whatever a
+command makes anew, is compared afterwards with what was there before (BND-11, QLT-3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from drawbar.boundary.git_guards import TreeGuards, mend_tree, tree_guards
+from drawbar.boundary.git_mend import Place, mend_folder, set_aside
+from drawbar.boundary.git_search import Found, search
+from drawbar.boundary.git_state import FolderState, folder_at, observe, read_at, root_descriptor
+from drawbar.boundary.supervised import through_cancellation
+from drawbar.contracts.boundary import PinnedRoot
+
+__all__ = ["GitWatch"]
+
+LIMIT_S: Final = 10.0
+FRESH_S: Final = 10.0
+"""How long what was seen between commands counts as how the person left things."""
+
+_PRIVILEGED: Final = stat.S_ISUID | stat.S_ISGID
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was there before commands ran: git folders by absolute path, pointers by text, privileged files."""
+
+    folders: dict[str, FolderState] = field(default_factory=dict[str, FolderState])
+    pointers: dict[str, str] = field(default_factory=dict[str, str])
+    privileged: set[str] = field(default_factory=set[str])
+    guards: TreeGuards = field(default_factory=TreeGuards)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "folders": {path: state.as_json() for path, state in self.folders.items()},
+            "pointers": self.pointers,
+            "privileged": sorted(self.privileged),
+            "guards": self.guards.as_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> _Seen:
+        folders = {path: FolderState.from_json(state) for path, state in data["folders"].items()}
+        guards = TreeGuards.from_json(data["guards"])
+        return cls(folders, dict(data["pointers"]), set(data["privileged"]), guards)
+
+
+class GitWatch:
+    """Watches one root on behalf of one run.
+
+    Args:
+        root: the pinned root.
+        records: a folder out of every command's reach. While commands run it holds what was there before, so that
+            a crash of the harness between a command and the look after it is made good by the next run.
+    """
+
+    def __init__(self, root: PinnedRoot, records: Path) -> None:
+        self._root = root
+        self._records = records
+        self._record = records / f"git-{_workspace(root)}-{os.getpid()}-{secrets.token_hex(4)}.json"
+        self._seen: _Seen | None = None
+        self._at = float("-inf")
+        self._looking: asyncio.Task[None] | None = None
+        self._running = 0
+
+    def begin(self) -> None:
+        """Look beside the model's request at how the person left things; nothing when a command is running."""
+        if self._running == 0 and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.ensure_future(self._look())
+
+    async def before(self) -> list[str]:
+        """A command that may write is about to start.
+
+        Returns:
+            What an earlier run that crashed had left and was undone now.
+        """
+        said = await self._recovered()
+        if self._running == 0 and (self._looking is None or self._seen is None or self._stale()):
+            self.begin()
+        if self._looking is not None and not self._looking.done():
+            await asyncio.shield(self._looking)
+        self._running += 1
+        if self._running == 1 and self._seen is not None:
+            self._write_record(self._seen)
+        return said
+
+    async def after(self, guarded: Iterable[Path] = ()) -> list[str]:
+        """The command has ended: undo what it brought that git would run or follow.
+
+        Args:
+            guarded: what it could not write; a change there is the person's own.
+
+        Returns:
+            What was done, one sentence each.
+        """
+        seen = self._seen or _Seen()
+        try:
+            said = await through_cancellation(self._mended(seen, frozenset(map(str, guarded))))
+        finally:
+            self._running -= 1
+        if self._running == 0:
+            self._record.unlink(missing_ok=True)
+        return said
+
+    async def close(self) -> None:
+        """End a look that is under way."""
+        if self._looking is not None and not self._looking.done():
+            self._looking.cancel()
+            await asyncio.wait((self._looking,))
+
+    # -- looking ----------------------------------------------------------------------------------------
+
+    def _stale(self) -> bool:
+        return time.monotonic() - self._at > FRESH_S
+
+    async def _look(self) -> None:
+        found = await search(self._root.path, LIMIT_S)
+        self._seen = _Seen() if found is None else self._observed(found)
+        self._at = time.monotonic()
+
+    def _observed(self, found: Found) -> _Seen:
+        seen = _Seen(privileged=set(found.privileged))
+        for path, fd in self._places(found.folders):
+            seen.folders[str(path)] = observe(fd)
+        with self._opened_root() as root_fd:
+            seen.pointers = {name: _pointer(root_fd, name) for name in found.pointers}
+        seen.guards = tree_guards(self._root.path, seen.folders)
+        return seen
+
+    def _places(self, folders: Iterable[str]) -> Iterator[tuple[Path, int]]:
+        """Each git folder below the root and the root's own elsewhere, opened."""
+        with self._opened_root() as root_fd:
+            for relative in sorted(folders):
+                with contextlib.suppress(OSError):
+                    fd = folder_at(root_fd, relative)
+                    try:
+                        yield (self._root.path if relative == "." else self._root.path / relative), fd
+                    finally:
+                        os.close(fd)
+        for path in self._elsewhere():
+            with contextlib.suppress(OSError):
+                fd = root_descriptor(path)
+                try:
+                    yield path, fd
+                finally:
+                    os.close(fd)
+
+    def _elsewhere(self) -> Iterator[Path]:
+        """A linked worktree's or submodule's verified folders; other worktrees' are closed to commands."""
+        yield from (path for path in self._root.git_dirs if not path.is_relative_to(self._root.path))
+
+    @contextlib.contextmanager
+    def _opened_root(self) -> Generator[int]:
+        fd = root_descriptor(self._root.path)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    # -- mending ----------------------------------------------------------------------------------------
+
+    async def _mended(self, seen: _Seen, guarded: frozenset[str] = frozenset()) -> list[str]:
+        try:
+            found = await search(self._root.path, LIMIT_S)
+            if found is None:
+                return [
+                    f"looking through {self._root.path} for repositories took over {LIMIT_S:g} s, so what this command "
+                    "may have left in one isn't known: look at new .git folders before you run git in them"
+                ]
+            return self._undone(found, seen, guarded)
+        except OSError as error:
+            return [
+                f"{self._root.path} could not be looked through ({error.strerror}): look at .git before running git"
+            ]
+
+    def _undone(self, found: Found, seen: _Seen, guarded: frozenset[str]) -> list[str]:
+        said: list[str] = []
+        allowed = (self._root.path, *self._root.git_dirs)
+        for path, fd in self._places(found.folders):
+            place = Place(path, fd, self._root.path, allowed, guarded)
+            said += mend_folder(place, seen.folders.get(str(path)))
+        with self._opened_root() as root_fd:
+            for name in sorted(found.pointers):
+                said += self._mend_pointer(root_fd, name, seen)
+            for name in sorted(found.privileged - seen.privileged):
+                said += self._mend_privileged(root_fd, name)
+        said += mend_tree(self._root.path, seen.guards, guarded)
+        return list(dict.fromkeys(said))
+
+    def _mend_pointer(self, root_fd: int, name: str, seen: _Seen) -> Iterator[str]:
+        """A ``.git`` file or link may lead below the root, where it is looked at itself, or stay as it was."""
+        text = _pointer(root_fd, name)
+        if not text or seen.pointers.get(name) == text:
+            return
+        kind, _, target = text.partition(":")
+        real = Path(os.path.realpath((self._root.path / name).parent / target.strip()))
+        if kind in ("gitdir", "link") and any(
+            real.is_relative_to(folder) for folder in (self._root.path, *self._root.git_dirs)
+        ):
+            return
+        folder, _, last = name.rpartition("/")
+        with contextlib.suppress(OSError):
+            fd = folder_at(root_fd, folder)
+            try:
+                free = set_aside(fd, last)
+            finally:
+                os.close(fd)
+            yield f"{self._root.path / name} would send git to {real}: it was set aside as {free}"
+
+    def _mend_privileged(self, root_fd: int, name: str) -> Iterator[str]:
+        folder, _, last = name.rpartition("/")
+        with contextlib.suppress(OSError):
+            above = folder_at(root_fd, folder)
+            try:
+                fd = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
+            finally:
+                os.close(above)
+            try:
+                os.fchmod(fd, stat.S_IMODE(os.fstat(fd).st_mode) & ~_PRIVILEGED)
+            finally:
+                os.close(fd)
+            yield f"{self._root.path / name} would run with its owner's rights for anybody: that bit was taken off"
+
+    # -- across crashes ---------------------------------------------------------------------------------
+
+    def _write_record(self, seen: _Seen) -> None:
+        self._records.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = self._record.with_suffix(".part")
+        part.write_text(json.dumps(seen.as_json()), "utf-8", "surrogateescape")
+        os.replace(part, self._record)
+
+    async def _recovered(self) -> list[str]:
+        """Undo what commands left of runs whose harness died before it could look."""
+        said: list[str] = []
+        for record in _abandoned(self._records, _workspace(self._root)):
+            try:
+                seen = _Seen.from_json(json.loads(record.read_text("utf-8", "surrogateescape")))
+            except (OSError, ValueError, KeyError, TypeError):
+                seen = _Seen()
+            said += await self._mended(seen)
+            record.unlink(missing_ok=True)
+        if said and self._running == 0:
+            self._seen = None
+        return said
+
+
+def _abandoned(records: Path, workspace: str) -> list[Path]:
+    found: list[Path] = []
+    try:
+        names = os.listdir(records)
+    except OSError:
+        return found
+    for name in names:
+        parts = name.removesuffix(".json").split("-")
+        if not name.endswith(".json") or len(parts) != 4 or parts[:2] != ["git", workspace]:
+            continue
+        if parts[2].isdigit() and not os.path.exists(f"/proc/{parts[2]}"):
+            found.append(records / name)
+    return found
+
+
+def _workspace(root: PinnedRoot) -> str:
+    return f"{root.device:x}_{root.inode:x}"
+
+
+def _pointer(root_fd: int, name: str) -> str:
+    """What a ``.git`` that is no folder says: ``gitdir: …``, ``link: …``, or nothing that git would follow."""
+    folder, _, last = name.rpartition("/")
+    try:
+        fd = folder_at(root_fd, folder)
+    except OSError:
+        return ""
+    try:
+        found = os.stat(last, dir_fd=fd, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            return "link: " + os.readlink(last, dir_fd=fd)
+        text = read_at(fd, last)
+        return text.rstrip("\r\n") if text is not None and text.startswith("gitdir: ") else ""
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
