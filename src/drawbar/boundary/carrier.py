@@ -13,12 +13,12 @@ from typing import Final
 from drawbar.boundary.bubblewrap import CALLS, Bubblewrap, PrivateFolderTampered
 from drawbar.boundary.kept import KeptSandbox
 from drawbar.boundary.mounts import table_of
-from drawbar.boundary.process import Check, ProcessTree
+from drawbar.boundary.own import OwnSandbox
+from drawbar.boundary.process import Check
 from drawbar.boundary.results import finish, never_started, outputs, result_of
 from drawbar.boundary.supervised import through_cancellation
-from drawbar.boundary.unconfined import end_carriers
-from drawbar.contracts.boundary import CommandRequest, CommandResult, SandboxBackend, SandboxPlan
-from drawbar.contracts.errors import SandboxUnavailable, WorkspaceRefused
+from drawbar.contracts.boundary import CommandRequest, CommandResult, NetworkGate, SandboxBackend, SandboxPlan
+from drawbar.contracts.errors import SandboxUnavailable
 
 __all__ = ["Carrier"]
 
@@ -33,16 +33,18 @@ class Carrier:
         private_tmp: the session's private temporary folder.
         cap_bytes: how much of one command's output its artifact holds.
         keep: whether one sandbox may serve one command after another.
+        network: the run's proxy; None where there is no way out.
 
     Attributes:
         kept: the sandbox that the next command would enter.
     """
 
-    def __init__(self, *, private_tmp: Path, cap_bytes: int, keep: bool) -> None:
+    def __init__(self, *, private_tmp: Path, cap_bytes: int, keep: bool, network: NetworkGate | None = None) -> None:
+        self._network = network
         self._private_tmp = private_tmp
         self._cap = cap_bytes
         self._keep_failures = 0 if keep else _KEEP_FAILURES
-        self._running: set[ProcessTree | KeptSandbox] = set()
+        self._running: set[OwnSandbox | KeptSandbox] = set()
         self._idle = asyncio.Event()
         self._closed = False
         self.kept: KeptSandbox | None = None
@@ -71,13 +73,36 @@ class Carrier:
             SandboxUnavailable: when the private folder can't be used; nothing was run.
             asyncio.CancelledError: after the whole process tree is gone.
         """
-        try:
-            if may_keep and self._keep_failures < _KEEP_FAILURES and isinstance(backend, Bubblewrap):
-                kept = await self._claim(backend, plan, check)
+        with self._usable():
+            # A network of one call's own, or streams that are passed through, make a sandbox of its own too.
+            shared = may_keep and not request.hosts and request.streams is None
+            if shared and self._keep_failures < _KEEP_FAILURES and isinstance(backend, Bubblewrap):
+                kept = await self._claim(backend, plan, check, request.call_id)
                 if kept is not None:
                     return await self._enter(kept, request, cwd)
-            own = dataclasses.replace(plan, cwd=cwd, env=tuple((dict(plan.env) | dict(request.env)).items()))
-            return await self._spawn(request, backend, own, check)
+            try:
+                own = self.start(request, cwd, backend, plan, check)
+            except FileNotFoundError as error:
+                return never_started(f"The command could not be started: {error.strerror}.")
+        with self._watched(own):
+            return await own.run()
+
+    def start(
+        self, request: CommandRequest, cwd: Path, backend: SandboxBackend, plan: SandboxPlan, check: Check
+    ) -> OwnSandbox:
+        """Start one command in a sandbox of its own; arguments as for :meth:`carry_out`.
+
+        Raises:
+            SandboxUnavailable: when the private folder can't be used; nothing was run.
+        """
+        plan = dataclasses.replace(plan, cwd=cwd, env=tuple((dict(plan.env) | dict(request.env)).items()))
+        with self._usable():
+            return OwnSandbox(request, backend, plan, check, cap_bytes=self._cap, network=self._network)
+
+    @contextlib.contextmanager
+    def _usable(self) -> Generator[None]:
+        try:
+            yield
         except (OSError, PrivateFolderTampered) as error:
             raise SandboxUnavailable(
                 f"The session's temporary folder {self._private_tmp} can't be used: {error}. Free some space or "
@@ -96,26 +121,6 @@ class Carrier:
         if self.kept is not None:
             await self.kept.close()
             self.kept = None
-
-    async def _spawn(
-        self, request: CommandRequest, backend: SandboxBackend, plan: SandboxPlan, check: Check
-    ) -> CommandResult:
-        out, err = outputs(request, self._cap)
-        wrapped = backend.wrap(plan, request.argv)
-        env = wrapped.env
-        try:
-            tree = ProcessTree(wrapped, out, err, stdin=request.stdin, check=check)
-        except OSError as error:
-            return never_started(f"The command could not be started: {error.strerror}.")
-        with self._watched(tree):
-            try:
-                outcome = await tree.run(request.limit_s)
-            finally:
-                finish(out, err)
-                swept = end_carriers(env)
-        if outcome.refused is not None:
-            raise WorkspaceRefused(outcome.refused, path=str(plan.root.path))
-        return result_of(outcome, out, err, swept)
 
     async def _enter(self, kept: KeptSandbox, request: CommandRequest, cwd: Path) -> CommandResult:
         out, err = outputs(request, self._cap)
@@ -137,7 +142,7 @@ class Carrier:
                     await kept.close()
         return result_of(outcome, out, err)
 
-    async def _claim(self, backend: Bubblewrap, plan: SandboxPlan, check: Check) -> KeptSandbox | None:
+    async def _claim(self, backend: Bubblewrap, plan: SandboxPlan, check: Check, call_id: str) -> KeptSandbox | None:
         """The session's own sandbox, claimed for one call; None when another call is inside or none can be had."""
         # Of two plans that make the same mounts, neither needs a sandbox of its own.
         view = (plan.scope, plan.root, plan.env, plan.hosts, table_of(plan).mounts)
@@ -146,6 +151,8 @@ class Carrier:
             return None
         if kept is not None and kept.usable and kept.view == view and kept.fault(check) is None:
             kept.busy = True
+            if kept.attachment is not None:
+                kept.attachment.call_id = call_id
             return kept
         self.kept = None
         if kept is not None:
@@ -156,9 +163,11 @@ class Carrier:
         kept.busy = True
         try:
             if await kept.open() and kept.fault(check) is None and not self._closed and self.kept is None:
+                if plan.hosts and self._network is not None:
+                    kept.attachment = await self._network.attach(kept.init_pid, hosts=plan.hosts, call_id=call_id)
                 self.kept = kept
                 return kept
-        except asyncio.CancelledError:
+        except BaseException:
             await through_cancellation(kept.close())
             raise
         self._keep_failures += 1
@@ -166,7 +175,7 @@ class Carrier:
         return None
 
     @contextlib.contextmanager
-    def _watched(self, running: ProcessTree | KeptSandbox) -> Generator[None]:
+    def _watched(self, running: OwnSandbox | KeptSandbox) -> Generator[None]:
         self._running.add(running)
         try:
             yield

@@ -20,7 +20,8 @@ from drawbar.boundary.process import DRAIN_GRACE_S, Cause, Check, Outcome
 from drawbar.boundary.processes import living_children
 from drawbar.boundary.supervised import TERM_GRACE_S, Supervised, through_cancellation, wait_for
 from drawbar.boundary.supervisor import Word, call_script
-from drawbar.contracts.boundary import Wrapped
+from drawbar.boundary.traces import Traces, traces_of
+from drawbar.contracts.boundary import Attachment, Wrapped
 
 __all__ = ["KeptSandbox"]
 
@@ -42,12 +43,15 @@ class KeptSandbox:
     Attributes:
         usable: whether another call may enter.
         busy: whether one is inside.
+        attachment: its way to the network, if it has one.
     """
 
     def __init__(self, wrapped: Wrapped, view: object, *, calls: Path, shown: str, idle_s: float | None = None) -> None:
         self.view = view
         self.usable = True
         self.busy = False
+        self.attachment: Attachment | None = None
+        self._traces: Traces | None = None
         self._calls = calls
         self._shown = shown
         self._count = 0
@@ -64,13 +68,25 @@ class KeptSandbox:
     async def open(self) -> bool:
         """Wait until it is set up; whether it is."""
         await wait_for(self._ready, _READY_S)
-        return self.usable and self._ready.done() and not self._tree.exited.done()
+        if not self.usable or not self._ready.done() or self._tree.exited.done():
+            return False
+        with contextlib.suppress(OSError):
+            self._traces = traces_of(self.init_pid)
+        return self._traces is not None
+
+    @property
+    def init_pid(self) -> int:
+        """The process id of its first process, once it is open."""
+        assert self._tree.init_pid is not None
+        return self._tree.init_pid
 
     def fault(self, check: Check) -> str | None:
         """Why no call may enter any more: something changed under the sandbox since it was made."""
         if self._tree.init_pid is None:
             return "the sandbox is not there"
         try:
+            if traces_of(self._tree.init_pid) != self._traces:
+                return "an earlier command changed what the next one would inherit"
             return check(self._tree.init_pid)
         except OSError as error:
             return f"the sandbox can't be looked at ({error.strerror})"
@@ -139,6 +155,8 @@ class KeptSandbox:
         self.usable = False
         if self._expiry is not None:
             self._expiry.cancel()
+        if self.attachment is not None:
+            await through_cancellation(self.attachment.close())
         if not self._tree.exited.done():
             await through_cancellation(self._tree.end())
         self._tree.close()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from drawbar.boundary.git_mounts import GitMounts, git_mounts, prepare_git
+from drawbar.boundary.git_table import GitMounts
 from drawbar.boundary.host import missing_mounts
 from drawbar.boundary.mounts import table_of
 from drawbar.boundary.plan import HostView, build_plan, host_view
@@ -74,14 +74,6 @@ class Planner:
             return plan
         env = dict(plan.env) | dict(self._network.environment())
         return replace(plan, hosts=allowed, env=tuple(sorted(env.items())))
-
-    def git(self, scope: Scope) -> GitMounts:
-        """The root's git folders, completed first where a command may write (BND-11)."""
-        mounts = git_mounts(self._policy.root)
-        if scope == "workspace" and mounts.missing:
-            prepare_git(mounts)
-            mounts = git_mounts(self._policy.root)
-        return mounts
 
 
 def checker(plan: SandboxPlan, scanned: Scanned) -> Check:

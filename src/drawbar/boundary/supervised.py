@@ -13,14 +13,13 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from drawbar.boundary.output import Output
 from drawbar.boundary.processes import descendants, signal_all
 from drawbar.boundary.supervisor import END, Word, Words, first_process
 from drawbar.contracts.boundary import Wrapped
 
-__all__ = ["DEATH_S", "TERM_GRACE_S", "Supervised", "through_cancellation", "wait_for"]
+__all__ = ["DEATH_S", "TERM_GRACE_S", "Sink", "Supervised", "through_cancellation", "wait_for"]
 
 T = TypeVar("T")
 
@@ -33,6 +32,18 @@ _NO_CORE: Final = (1, 1)
 """A limit of one byte: no file in the workspace, and no crash handler of the machine started for a command."""
 _STATUS_BYTES: Final = 4096
 _CHUNK: Final = 256 * 1024
+
+
+class Sink(Protocol):
+    """Takes what a pipe carries."""
+
+    def feed(self, chunk: bytes) -> asyncio.Future[bool] | None:
+        """Take the next bytes.
+
+        A future holds the pipe up until it is done: whoever writes then waits. False as its result says that
+        nobody takes more, and the pipe is closed.
+        """
+        ...
 
 
 class Supervised:
@@ -69,7 +80,7 @@ class Supervised:
         self._closed = False
         self._pipes: dict[int, int] = {}
         self.init_pid: int | None = None
-        self.sinks: list[Output | None] = [None, None] if apart else [None]
+        self.sinks: list[Sink | None] = [None, None] if apart else [None]
         self.exited: asyncio.Future[None] = self._loop.create_future()
         self.emptied: asyncio.Future[None] = self._loop.create_future()
         self.drained: asyncio.Future[None] = self._loop.create_future()
@@ -81,6 +92,12 @@ class Supervised:
         """Say something to the supervisor, as fast as it takes it; what a dead one misses is dropped."""
         self._to_send = memoryview(bytes(self._to_send) + data) if self._to_send else memoryview(data)
         self._send()
+
+    def listen(self, fd: int) -> None:
+        """Read a further descriptor as if it were standard output; it is closed with the others."""
+        os.set_blocking(fd, False)
+        self._pipes[fd] = 0
+        self._loop.add_reader(fd, self._read, fd)
 
     def read_now(self) -> None:
         """Take what the pipes hold at this moment, for when every writer has ended but the pipes live on."""
@@ -199,15 +216,28 @@ class Supervised:
             chunk = b""
         if chunk:
             sink = self.sinks[self._pipes[fd]]
-            if sink is not None:
-                sink.feed(chunk)
-            return True
+            held = None if sink is None else sink.feed(chunk)
+            if held is not None:
+                self._loop.remove_reader(fd)
+                held.add_done_callback(lambda taken: self._go_on(fd, taken))
+            return held is None
+        self._shut(fd)
+        return False
+
+    def _go_on(self, fd: int, taken: asyncio.Future[bool]) -> None:
+        if fd not in self._pipes:
+            return
+        if taken.cancelled() or not taken.result():
+            self._shut(fd)
+        else:
+            self._loop.add_reader(fd, self._read, fd)
+
+    def _shut(self, fd: int) -> None:
         self._loop.remove_reader(fd)
         os.close(fd)
         del self._pipes[fd]
         if not self._pipes:
             _resolve(self.drained)
-        return False
 
     def _on_words(self) -> None:
         try:

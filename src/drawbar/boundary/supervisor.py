@@ -13,17 +13,35 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["END", "GO", "SHELL", "Word", "Words", "call_script", "first_process", "kept_argv", "supervised_argv"]
+__all__ = [
+    "END",
+    "GO",
+    "INPUT_FD",
+    "PIPED",
+    "SHELL",
+    "Word",
+    "Words",
+    "call_script",
+    "first_process",
+    "kept_argv",
+    "on_terminal",
+    "supervised_argv",
+]
 
 GO: Final = b"-\n"
 """Start, with nothing on standard input; a decimal count instead announces that many bytes of it."""
+PIPED: Final = b"pipe\n"
+"""Start, with the pipe in :data:`INPUT_FD` on standard input."""
 END: Final = b"end\n"
+INPUT_FD: Final = 4
 
 _CHILD_PID: Final = re.compile(rb'"child-pid": ([1-9][0-9]{0,9})\b')
 _LONGEST: Final = 64
 SHELL: Final = "/bin/sh"
 _NAME: Final = "drawbar"
 
+# As a session's first process the shell gets the terminal that it opens as its controlling one, and the command in
+# its process group is in the foreground of it.
 # The shell's own messages ("Killed") go nowhere; the command gets the real standard error. A subshell with exec
 # runs a program and never a shell builtin of the same name.
 _SCRIPT: Final = """\
@@ -32,6 +50,8 @@ echo ready >&0
 read -r given || exit 125
 case $given in
 -) ( exec "$@" </dev/null 2>&3 3>&- ) ;;
+pipe) ( exec "$@" <&4 2>&3 3>&- 4>&- ) ;;
+/dev/*) exec 4<>"$given" || exit 125; ( exec "$@" <&4 >&4 2>&4 3>&- 4>&- ) ;;
 *) head -c "$given" 3>&- | ( exec "$@" 2>&3 3>&- ) ;;
 esac
 status=$?
@@ -66,6 +86,11 @@ done
 def supervised_argv(argv: Sequence[str]) -> list[str]:
     """The supervisor's own argv around a command's; for use as PID 1 of a namespace only, since it signals ``-1``."""
     return [SHELL, "-c", _SCRIPT, _NAME, *argv]
+
+
+def on_terminal(number: int) -> bytes:
+    """Start, on the pseudo-terminal of that number in the command's own view."""
+    return b"/dev/pts/%d\n" % number
 
 
 def first_process(status: bytes) -> int | None:

@@ -21,6 +21,7 @@ __all__ = [
     "ApprovalAsk",
     "Approver",
     "Attachment",
+    "BackgroundJob",
     "CommandRequest",
     "CommandResult",
     "CommandRunner",
@@ -392,11 +393,41 @@ class CommandResult:
         return f"{self.head}\n[… {self.dropped} bytes dropped …]\n{self.tail}"
 
 
+class BackgroundJob(Protocol):
+    """A command that goes on beside the run's calls, at most until the run ends (BND-14).
+
+    ``result`` is None while it runs.
+    """
+
+    result: CommandResult | None
+
+    async def stop(self) -> None:
+        """End it and everything it started: SIGTERM, then SIGKILL; safe to call twice."""
+        ...
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait at most so long for its end; whether it has ended."""
+        ...
+
+
 class CommandRunner(Protocol):
     """Runs commands in the sandbox of the run's policy."""
 
     async def run(self, request: CommandRequest) -> CommandResult:
         """Run to the end; on cancellation the whole tree is ended before the cancellation goes on."""
+        ...
+
+    async def start(self, request: CommandRequest, on_end: Callable[[CommandResult], None]) -> BackgroundJob:
+        """Start a background job; its ``limit_s`` may be infinite, for the life of the run (BND-14).
+
+        Args:
+            request: the command, in scope ``read-only`` or ``workspace``.
+            on_end: called once, when nothing of it is alive any more; never raises.
+
+        Raises:
+            InvalidInput: for the scope ``outside``, and for one job more than a run may have.
+            WorkspaceRefused, SandboxUnavailable: as for :meth:`run`; nothing was started.
+        """
         ...
 
 
