@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOLS", "provider_for"]
 
-PROTOCOLS = ("anthropic-messages",)
+PROTOCOLS = ("anthropic-messages", "openai-chat")
 """Protocols that can be spoken, by id (MDL-2)."""
 
 
@@ -33,6 +33,11 @@ def provider_for(account: Account, *, clock: Clock, **options: Any) -> Provider:
         from drawbar.models.anthropic import AnthropicProvider
 
         return AnthropicProvider(account, clock=clock, **options)
+    if account.protocol == "openai-chat":
+        from drawbar.models.chat import ChatWire
+        from drawbar.models.client import HttpProvider
+
+        return HttpProvider(ChatWire(account), account, clock=clock, **options)
     raise UnsupportedFeature(
         f"the protocol {account.protocol!r} of account {account.id!r} isn't spoken by this build; "
         f"it speaks {', '.join(PROTOCOLS)}",

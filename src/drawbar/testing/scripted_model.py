@@ -24,6 +24,7 @@ from typing import Any, Final, Self, cast
 from drawbar.contracts.errors import InvalidInput
 from drawbar.testing.anthropic_speech import PATH, AnthropicSpeech
 from drawbar.testing.cache_accounting import CacheLedger, CacheUsage
+from drawbar.testing.chat_speech import ChatSpeech
 from drawbar.testing.http_server import HttpRequest, HttpServer, Responder
 from drawbar.testing.playing import Finished, Script, play_body, play_fault_response
 from drawbar.testing.scenario import Pace, Scenario, Turn, load_scenario, reply, say, use
@@ -31,7 +32,7 @@ from drawbar.testing.speech import ApiError, Facts, Speech
 
 __all__ = ["Received", "ScriptedModel", "main", "reply", "say", "use"]
 
-SPEECHES: Final[tuple[Speech, ...]] = (AnthropicSpeech(),)
+SPEECHES: Final[tuple[Speech, ...]] = (AnthropicSpeech(), ChatSpeech())
 """The protocols that it speaks; a request's path tells which."""
 
 Answer = Turn | Callable[["Received"], Turn]
