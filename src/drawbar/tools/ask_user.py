@@ -96,8 +96,8 @@ class AskUserTool:
         guidance=(
             "Use ask_user when the work depends on a decision that is the person's to make and that neither the "
             "request nor the workspace answers: look first, then ask, with real alternatives and what each one means. "
-            "Ask what belongs together in one call. Don't ask for permission to call a tool (that is asked where it is needed), "
-            "for things you can find out, or whether to go on.",
+            "Ask what belongs together in one call. Don't ask for permission to call a tool (that is asked where it is "
+            "needed), for things you can find out, or whether to go on.",
         ),
     )
 

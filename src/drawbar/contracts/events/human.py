@@ -35,13 +35,13 @@ class ApprovalResolved(Payload):
     message: Free | None = None
 
 
-class Choice(Record):
+class Choice(Record, omit_defaults=False):
     label: Free
     description: Free | None = None
     sketch: Free | None = None
 
 
-class Question(Record):
+class Question(Record, omit_defaults=False):
     text: Free
     header: Free | None = None
     choices: list[Choice] = []
@@ -84,7 +84,7 @@ class QuestionRequested(Payload):
                     )
 
 
-class Answer(Record):
+class Answer(Record, omit_defaults=False):
     choices: list[Free] = []
     text: Free | None = None
 

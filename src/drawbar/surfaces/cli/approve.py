@@ -66,7 +66,7 @@ async def _carry_out(
     from drawbar.contracts.methods import ApproveInput
     from drawbar.surfaces.cli.harness import print_lines, standard_look
     from drawbar.surfaces.cli.output import print_json
-    from drawbar.surfaces.cli.pending import how_to_answer, question_lines, read_asks
+    from drawbar.surfaces.cli.pending import how_to_approve, question_lines, read_asks
 
     run_id = harness.runs.get(run).id
     asks = read_asks(harness.runs.events(run_id))
@@ -76,12 +76,18 @@ async def _carry_out(
         for name, ask in waiting.items() if decision is None or len(waiting) == 1 else ():
             lines = question_lines(run_id, name, ask, look, home, elsewhere=asks.elsewhere)
             print_lines(lines if decision is None else lines[:-1])
+    if not waiting and asks.questions:
+        from drawbar.surfaces.cli.pending import how_to_answer
+
+        raise InvalidInput(
+            f"the run asks a question, not for an approval: {how_to_answer(run_id, asks.questions)}", field="approval"
+        )
     if decision is None and waiting:
-        raise InvalidInput(f"say what you decide: {how_to_answer(run_id, waiting)}", field="decision")
+        raise InvalidInput(f"say what you decide: {how_to_approve(run_id, waiting)}", field="decision")
     only, ask = next(iter(waiting.items())) if len(waiting) == 1 else (named, None)
     if decision in ("session", "always") and ask is not None and ask.rule is None:
         raise InvalidInput(
-            f"no rule covers this call, so there is nothing to remember: {how_to_answer(run_id, waiting)}",
+            f"no rule covers this call, so there is nothing to remember: {how_to_approve(run_id, waiting)}",
             field="decision",
         )
     # What was shown is what is answered, also if another question came up meanwhile.

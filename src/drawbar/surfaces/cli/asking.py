@@ -1,4 +1,4 @@
-"""Asking a person at the terminal before a call runs: everything shown to the letter, deny unless told otherwise.
+"""Asking a person at the terminal: approvals to the letter, deny unless told otherwise; questions until answered.
 
 What is shown is what runs (SES-18, QLT-4): the exact arguments with controls as codes, the scope, the reason,
 and the very rule that *always* would save. A key pressed before the question stood there answers nothing.
@@ -9,13 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from drawbar.contracts.boundary import Approval, ApprovalAsk, StandingRule
+from drawbar.contracts.errors import InvalidInput
+from drawbar.contracts.events.human import Answer as QuestionAnswer
+from drawbar.contracts.events.human import Question
+from drawbar.contracts.question import Answered, QuestionAsk
+from drawbar.runs.answers import read_answer
 from drawbar.surfaces.cli.cards import exact_arguments
 from drawbar.surfaces.cli.output import Look
+from drawbar.surfaces.cli.questions import answer_text, prompt_of, question_lines
 from drawbar.surfaces.cli.screen import Screen
 from drawbar.surfaces.cli.text import cells, folder_short, label, wrapped
 
@@ -127,7 +133,7 @@ class Lines(Protocol):
 
 
 class Asker:
-    """The ask handler of a terminal: puts one question at a time, below everything that happened before it.
+    """The ask handlers of a terminal: puts one question at a time, below everything that happened before it.
 
     Args:
         screen: where the question is shown.
@@ -156,10 +162,15 @@ class Asker:
         self._flush = flush
         self._lock = asyncio.Lock()
         self._reached: dict[str, asyncio.Event] = {}
+        self._put_here: set[str] = set()
 
-    def shown(self, approval_id: str) -> None:
+    def shown(self, ask_id: str) -> None:
         """The request's event was shown: the question may follow it."""
-        self._reached.setdefault(approval_id, asyncio.Event()).set()
+        self._reached.setdefault(ask_id, asyncio.Event()).set()
+
+    def was_put(self, ask_id: str) -> bool:
+        """Whether a person was asked this here."""
+        return ask_id in self._put_here
 
     async def idle(self) -> None:
         """Until no question is open: nothing may be printed into one."""
@@ -167,23 +178,64 @@ class Asker:
             return
 
     async def __call__(self, ask: ApprovalAsk, approval_id: str) -> Approval | None:
-        """Ask; None when the terminal is gone."""
+        """Ask for an approval; None when the terminal is gone."""
+        async with self._turn(approval_id):
+            answer = await self._put(ask)
+        if answer is None or answer.decision is None:
+            return None
+        return Approval(approval_id=approval_id, decision=answer.decision, by=self._by, message=answer.message)
+
+    async def question(self, ask: QuestionAsk, question_id: str) -> Answered | None:
+        """Ask questions, one after the other; None when one was left open or the terminal is gone."""
+        answers: list[QuestionAnswer] = []
+        async with self._turn(question_id):
+            for place, question in enumerate(ask.questions, 1):
+                answer = await self._put_question(question, place, len(ask.questions))
+                if answer is None:
+                    self._screen.gap()
+                    return None
+                answers.append(answer)
+        return Answered(question_id, tuple(answers), self._by)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, ask_id: str) -> AsyncGenerator[None]:
+        """This ask's turn at the terminal: after its event was shown, and nothing else meanwhile."""
         if self._ordered:
-            reached = self._reached.setdefault(approval_id, asyncio.Event())
+            reached = self._reached.setdefault(ask_id, asyncio.Event())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(reached.wait(), ORDER_WAIT_S)
         async with self._lock:
+            self._put_here.add(ask_id)
             self._screen.status("")
             await asyncio.to_thread(self._flush)
             try:
-                answer = await self._put(ask)
+                yield
             except asyncio.CancelledError:
                 # Another surface answered, or the run was stopped; its own event says which.
                 self._screen.gap()
                 raise
-        if answer is None or answer.decision is None:
-            return None
-        return Approval(approval_id=approval_id, decision=answer.decision, by=self._by, message=answer.message)
+
+    async def _put_question(self, question: Question, place: int, of: int) -> QuestionAnswer | None:
+        look = self._screen.look
+        self._typed.discard()
+        for line in question_lines(question, look, place=place, of=of):
+            self._screen.line(line)
+        while True:
+            self._screen.stream(prompt_of(question))
+            typed = await self._typed.next()
+            if typed is None:
+                return None
+            self._screen.typed()
+            try:
+                answer = read_answer(question, typed)
+            except InvalidInput as error:
+                for line in wrapped(label(error.message), max(10, look.width - 2), words=True):
+                    self._screen.line(f"  {look.paint(line, 'yellow')}")
+                continue
+            taken = answer_text(answer) if answer.choices else "in your own words"
+            for line in wrapped(f"{look.glyphs.bullet} {taken}", max(10, look.width - 2), words=True):
+                self._screen.line(f"  {look.paint(line, 'dim')}")
+            return answer
 
     async def _put(self, ask: ApprovalAsk) -> Answer | None:
         full = False

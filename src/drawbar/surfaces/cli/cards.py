@@ -56,6 +56,9 @@ def _about(tool: str, given: Mapping[str, Any]) -> str:
         return path or "."
     if tool == "todo_write":
         return counted(len(_items(given.get("items"))), "item")
+    if tool == "ask_user" and _items(given.get("questions")):
+        first, *rest = (str((as_object(item) or {}).get("text", "")) for item in _items(given["questions"]))
+        return f"{first_line(first)} (+{counted(len(rest), 'question')})" if rest else first
     return _json(given) if given else ""
 
 

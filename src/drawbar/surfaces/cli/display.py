@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drawbar.contracts.events.base import Event, Payload
-from drawbar.contracts.events.human import ApprovalRequested, ApprovalResolved, QuestionRequested
+from drawbar.contracts.events.human import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionRequested
 from drawbar.contracts.events.lifecycle import (
     CompactionEnded,
     CompactionStarted,
@@ -28,7 +28,7 @@ from drawbar.contracts.events.progress import Heartbeat, TodoUpdated
 from drawbar.contracts.events.tool import ToolCompleted, ToolRefused, ToolStarted
 from drawbar.contracts.events.usage import AccountStatus
 from drawbar.surfaces.cli.cards import call_line, diff_lines, headline
-from drawbar.surfaces.cli.pending import ask_of, question_lines
+from drawbar.surfaces.cli.pending import ask_of, input_lines, question_lines, questions_of, resolved_text
 from drawbar.surfaces.cli.screen import Screen
 from drawbar.surfaces.cli.summary import Account, payload_of
 from drawbar.surfaces.cli.text import clip, duration, first_line, label, visible, wrapped
@@ -59,7 +59,7 @@ class Display:
         screen: where to.
         asks_here: this process asks the person itself, so requests are not announced as well.
         answerable: whether anybody elsewhere could answer a request.
-        answered: approvals that were answered before they are shown.
+        answered: approvals and questions that were answered before they are shown.
         home: written as ``~`` in folders.
         clock: seconds that never run backwards.
     """
@@ -87,16 +87,19 @@ class Display:
         self._asked: dict[str, _Call] = {}
         self._streamed: set[str] = set()
         self._held_return = False
+        self._noticed: list[str] = []
 
     def show(self, event: Event) -> str | None:
         """Show one event; what this release doesn't know is passed over.
 
-        Returns the id of the approval that it asks for, None for every other event.
+        Returns the id of the approval or question that it asks, None for every other event.
         """
         payload = payload_of(event)
         self.account.add(event, payload)
         if payload is not None:
             self._show(payload)
+        if isinstance(payload, QuestionRequested):
+            return payload.question_id
         return payload.approval_id if isinstance(payload, ApprovalRequested) else None
 
     def tick(self) -> None:
@@ -125,11 +128,10 @@ class Display:
                 self._refused(payload)
             case ApprovalRequested():
                 self._approval(payload)
-            case ApprovalResolved():
+            case ApprovalResolved() | QuestionAnswered():
                 self._answered(payload)
             case QuestionRequested():
-                for question in payload.questions:
-                    self._note(f"{self._look.glyphs.ask} {first_line(question.text)}", "yellow")
+                self._question(payload)
             case Heartbeat():
                 self._heartbeat(payload)
             case _:
@@ -147,6 +149,7 @@ class Display:
             case SandboxChanged() if payload.state != "off":
                 self._note(f"{glyphs.warn} sandbox {label(payload.state)}: {first_line(payload.reason or '')}", "red")
             case ExtensionNotice():
+                self._noticed.append(payload.message)
                 self._note(f"{glyphs.warn} {visible(payload.message).strip()}", "yellow")
             case RetryStarted():
                 wait = f" in {duration(payload.wait_ms / 1000)}" if payload.wait_ms else ""
@@ -254,7 +257,11 @@ class Display:
 
     def _last_lines(self, payload: ToolCompleted) -> list[str]:
         said = f"[exit code {payload.exit_code}]"  # for the model; the card says it
-        lines = [line for line in visible(payload.preview).expandtabs(4).splitlines() if line.strip() not in ("", said)]
+        text = payload.preview
+        if payload.exit_code is None:  # the model is told each time, a person once
+            for noticed in self._noticed:
+                text = text.replace(noticed, "see above.")
+        lines = [line for line in visible(text).expandtabs(4).splitlines() if line.strip() not in ("", said)]
         room = self._look.width - 4
         if payload.exit_code is None:  # the harness's own words: never cut
             shown = [piece for line in lines[:OUTPUT_LINES] for piece in wrapped(line, room)]
@@ -295,14 +302,25 @@ class Display:
         about = clip(headline(payload.tool, payload.arguments), self._look.width // 2, self._look.glyphs.dots)
         self._note(f"{self._look.glyphs.ask} asked for approval: {label(payload.tool)}  {about}", "yellow")
 
-    def _answered(self, payload: ApprovalResolved) -> None:
+    def _question(self, payload: QuestionRequested) -> None:
+        self._screen.status("waiting for an answer")
+        if self._asks_here:
+            return
+        if self._answerable and payload.question_id not in self._answered_before:
+            run_id = self.account.run_id or "RUN"
+            elsewhere = self.account.sandbox != "off"
+            ask = questions_of(payload)
+            for line in input_lines(run_id, payload.question_id, ask, self._look, elsewhere=elsewhere):
+                self._screen.line(line)
+            return
+        for question in payload.questions:
+            about = clip(first_line(question.text), self._look.width - 10, self._look.glyphs.dots)
+            self._note(f"{self._look.glyphs.ask} asked: {about}", "yellow")
+
+    def _answered(self, payload: ApprovalResolved | QuestionAnswered) -> None:
         self._screen.status("working")
-        if payload.by == "nobody":
-            self._note(f"{self._look.glyphs.warn} nobody was there to approve it", "yellow")
-        elif not self._asks_here or payload.by != "terminal":
-            said = "denied" if payload.decision == "deny" else f"allowed ({label(payload.decision)})"
-            by = "from another process" if payload.by.startswith("socket:") else f"by {label(payload.by)}"
-            self._note(f"{self._look.glyphs.bullet} {said} {by}", "dim")
+        if payload.by == "nobody" or not self._asks_here or payload.by != "terminal":
+            self._screen.line(resolved_text(payload, self._look))
 
     def _sandbox_off(self) -> None:
         self._note(f"{self._look.glyphs.warn} sandbox off: commands of this run are not confined", "red", "bold")

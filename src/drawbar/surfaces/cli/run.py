@@ -46,7 +46,8 @@ _APPROVALS = ("ask", "auto-workspace", "read-only", "never")
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="How long an approval may wait for an answer from elsewhere (`drawbar runs approve`).",
+    help="How long an approval or a question may wait for an answer from elsewhere (`drawbar runs approve`,"
+    " `drawbar runs answer`).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the events as JSON lines, exactly as recorded.")
 @click.option("--quiet", is_flag=True, help="Print the last reply alone.")
@@ -63,7 +64,7 @@ def run(text: str | None, session: str | None, as_json: bool, quiet: bool, **opt
     stdin, is_terminal = stdin_stream()
     words = prompt_text(text, stdin, stdin_is_terminal=is_terminal)
     known = None if session is None else session_named(session, os.environ)
-    request = build_request(words, session=known, **options)
+    request = build_request(words, typed=text not in (None, "-"), session=known, **options)
     return asyncio.run(carry_out(request, "json" if as_json else "quiet" if quiet else "people")).status
 
 
@@ -121,7 +122,9 @@ async def _carry(harness: Harness, request: RunInput, watch: Watch, stops: Stops
     from drawbar.contracts.errors import DrawbarError
 
     asker = watch.asker()
-    started = await harness.sessions.run(request, ask_handler=asker)
+    started = await harness.sessions.run(
+        request, ask_handler=asker, question_handler=asker.question if asker is not None else None
+    )
     live = harness.runs.live.get(started.run_id)
     answerable = request.ask_timeout_s > 0 and (live is None or live.answers_over_socket)
 

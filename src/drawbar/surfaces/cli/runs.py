@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from drawbar.surfaces.cli.answer import answer
 from drawbar.surfaces.cli.approve import approve
 from drawbar.surfaces.cli.shell import BROKEN_PIPE, Command, Group
 
@@ -49,6 +50,7 @@ def list_runs(as_json: bool, **filters: Any) -> int:
     from drawbar.contracts.methods import ListRuns
     from drawbar.surfaces.cli.harness import call, print_lines, record_object, standard_look
     from drawbar.surfaces.cli.output import print_json
+    from drawbar.surfaces.cli.pending import WAITING
 
     async def work(harness: Harness) -> int:
         page = harness.runs.list(ListRuns(**filters))
@@ -57,12 +59,11 @@ def list_runs(as_json: bool, **filters: Any) -> int:
         elif page.runs:
             look = standard_look()
             print_lines(_listed(page.runs, look))
-            waiting = [record for record in page.runs if record.status == "waiting_for_approval"]
-            if filters["status"] == "waiting_for_approval":
-                for record in waiting:
-                    print_lines(["", *_questions(harness, record.id, look)])
-            elif waiting:
-                print("waiting: drawbar runs list --status waiting_for_approval shows what for", file=sys.stderr)
+            for record in page.runs if filters["status"] in WAITING else ():
+                print_lines(["", *_questions(harness, record.id, look)])
+            for status in dict.fromkeys(record.status for record in page.runs if filters["status"] not in WAITING):
+                if status in WAITING:
+                    print(f"waiting: drawbar runs list --status {status} shows what for", file=sys.stderr)
             if page.cursor is not None:
                 print(f"more: {_next_page(filters, page.cursor)}", file=sys.stderr)
         elif any(value is not None for name, value in filters.items() if name != "limit"):
@@ -92,15 +93,9 @@ def _questions(harness: Harness, run_id: str, look: Look) -> list[str]:
     """Everything that the run waits for, whole, each with how to answer it; nothing when it doesn't wait."""
     import os
 
-    from drawbar.surfaces.cli.pending import question_lines, read_asks
+    from drawbar.surfaces.cli.pending import read_asks, waiting_lines
 
-    asks = read_asks(harness.runs.events(run_id))
-    home = os.environ.get("HOME")
-    return [
-        line
-        for name, ask in asks.waiting.items()
-        for line in question_lines(run_id, name, ask, look, home, elsewhere=asks.elsewhere)
-    ]
+    return waiting_lines(run_id, read_asks(harness.runs.events(run_id)), look, os.environ.get("HOME"))
 
 
 def _listed(records: list[RunRecord], look: Look) -> list[str]:
@@ -122,6 +117,7 @@ def show(run: str, as_json: bool) -> int:
     """Show one run's record."""
     from drawbar.surfaces.cli.harness import call, print_lines, record_object, standard_look
     from drawbar.surfaces.cli.output import print_json
+    from drawbar.surfaces.cli.pending import WAITING
 
     async def work(harness: Harness) -> int:
         record = harness.runs.get(run)
@@ -130,7 +126,7 @@ def show(run: str, as_json: bool) -> int:
         else:
             look = standard_look()
             print_lines(_shown(record, look))
-            if record.status == "waiting_for_approval":
+            if record.status in WAITING:
                 print_lines(["", *_questions(harness, record.id, look)])
         return 0
 
@@ -226,13 +222,17 @@ async def _follow(run: str, from_seq: int, as_json: bool) -> int:
 @click.option("--from", "from_seq", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Begin with this event.")
 @click.option("--json", is_flag=True, expose_value=False, help="The same: events are JSON lines.")
 def events(run: str, from_seq: int) -> int:
-    """Print the events written so far, one JSON line each."""
+    """Print the events written so far, one JSON line each; on a terminal, controls in them as codes."""
     from drawbar.contracts.codec import encode
     from drawbar.surfaces.cli.harness import call
+    from drawbar.surfaces.cli.text import escaped_json
+
+    tty = sys.stdout.isatty()
 
     async def work(harness: Harness) -> int:
         for event in harness.runs.events(run, from_seq):
-            sys.stdout.buffer.write(encode(event) + b"\n")
+            line = encode(event)
+            sys.stdout.buffer.write((escaped_json(line) if tty else line) + b"\n")
         return 0
 
     return call(work)
@@ -397,3 +397,4 @@ def interrupt(run: str, as_json: bool) -> int:
 
 
 runs.add_command(approve)
+runs.add_command(answer)

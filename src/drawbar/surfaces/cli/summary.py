@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from drawbar.contracts.codec import as_object
 from drawbar.contracts.events.base import Event, Payload
-from drawbar.contracts.events.human import ApprovalResolved
+from drawbar.contracts.events.human import ApprovalResolved, QuestionAnswered
 from drawbar.contracts.events.lifecycle import Completed, Failed, SandboxChanged, Started, StatusChanged
 from drawbar.contracts.events.message import MessageCompleted
 from drawbar.contracts.events.tool import FileChanged, ToolCompleted, ToolRefused, ToolStarted
@@ -62,6 +62,7 @@ class Account:
     commands: int = 0
     refused: int = 0
     unanswered: int = 0
+    unanswered_questions: int = 0
     requests: int = 0
     usage: Usage = field(default_factory=Usage)
     sandbox: str | None = None
@@ -93,6 +94,8 @@ class Account:
                 self.model = payload.request.model or self.model
             case ApprovalResolved(by="nobody"):
                 self.unanswered += 1
+            case QuestionAnswered(by="nobody"):
+                self.unanswered_questions += 1
             case SandboxChanged():
                 self.sandbox = payload.state
             case Completed():
@@ -148,7 +151,7 @@ class Account:
         """CLI-1's: 0 completed, 1 failed, 3 when an ask found nobody, 130 interrupted."""
         if self.fault is not None:
             return 1
-        if self.status == "completed" and self.unanswered:
+        if self.status == "completed" and (self.unanswered or self.unanswered_questions):
             return 3
         return EXIT_CODES.get(self.status, 1)
 
@@ -181,13 +184,15 @@ class Account:
 
     def unanswered_lines(self, look: Look) -> list[str]:
         """What it went on without because nobody could be asked, and how to be there next time; often nothing."""
-        if not self.unanswered:
+        numbers = ((self.unanswered, "approval"), (self.unanswered_questions, "answer"))
+        asked = " and ".join(counted(number, what) for number, what in numbers if number)
+        if not asked:
             return []
-        asked = counted(self.unanswered, "approval")
         ways = ["run it in a terminal"]
         if self.sandbox != "off":  # such a run hears no other terminal
-            ways.append("with --ask-timeout SECONDS and approve from another terminal")
-        if self.approval != "auto-workspace":
+            verb = "approve" if not self.unanswered_questions else "answer"
+            ways.append(f"with --ask-timeout SECONDS and {verb} from another terminal")
+        if self.approval != "auto-workspace" and self.unanswered:
             ways.append("with --approval auto-workspace")
         said = (
             f"it went on without {asked} that nobody was there to give",

@@ -10,16 +10,17 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Literal, Protocol
 
 from drawbar.contracts.codec import decoder
-from drawbar.contracts.events.base import Event
-from drawbar.contracts.events.human import ApprovalRequested
+from drawbar.contracts.events.base import Event, Payload
+from drawbar.contracts.events.human import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionRequested
 from drawbar.contracts.methods import Recovery
 from drawbar.surfaces.cli.asking import Asker, TypedLines
 from drawbar.surfaces.cli.display import Display
 from drawbar.surfaces.cli.harness import settled_text
 from drawbar.surfaces.cli.output import Output, look_of
+from drawbar.surfaces.cli.pending import resolved_text
 from drawbar.surfaces.cli.screen import Screen
 from drawbar.surfaces.cli.summary import Account, payload_of
-from drawbar.surfaces.cli.text import visible
+from drawbar.surfaces.cli.text import escaped_json, visible
 
 __all__ = ["Form", "ReaderGone", "Watch"]
 
@@ -47,7 +48,8 @@ class Watch:
     """One run's way to the terminal.
 
     Args:
-        form: ``people``, ``json`` (events exactly as persisted) or ``quiet`` (the last reply alone).
+        form: ``people``, ``json`` (events exactly as persisted; on a terminal, controls in them as codes) or
+            ``quiet`` (the last reply alone).
         environ: for colours, width and home.
     """
 
@@ -111,7 +113,7 @@ class Watch:
             from_seq: the first event wanted.
             fault: asked at the end for what kept it from being recorded.
             answerable: whether anybody elsewhere could answer what it asks.
-            answered: approvals of which it is known that they don't wait any more.
+            answered: approvals and questions of which it is known that they don't wait any more.
 
         Raises:
             ReaderGone: nobody reads any more.
@@ -162,15 +164,27 @@ class Watch:
         account = Account(run_id=run_id)
         async for line in runs.follow_raw(run_id, from_seq):
             if self._form == "json":
-                self._out.raw(line + b"\n")
+                self._out.raw((escaped_json(line) if self._screen.look.tty else line) + b"\n")
             with contextlib.suppress(ValueError):
                 event = _EVENT.decode(line)
                 payload = payload_of(event)
                 account.add(event, payload)
-                if self._asker is not None and isinstance(payload, ApprovalRequested):
-                    self._asker.shown(payload.approval_id)
+                if self._asker is not None:
+                    await self._tell_asker(self._asker, payload)
             self._check()
         return account
+
+    async def _tell_asker(self, asker: Asker, payload: Payload | None) -> None:
+        """Where no display does it: let a question follow its event, and say so when it was answered elsewhere."""
+        match payload:
+            case ApprovalRequested(approval_id=ask_id) | QuestionRequested(question_id=ask_id):
+                asker.shown(ask_id)
+            case ApprovalResolved(approval_id=ask_id) | QuestionAnswered(question_id=ask_id):
+                if payload.by != "terminal" and asker.was_put(ask_id):
+                    await asker.idle()
+                    self._aside.line(resolved_text(payload, self._aside.look))
+            case _:
+                return
 
     async def _tick(self, display: Display) -> None:
         while True:
