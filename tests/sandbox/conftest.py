@@ -58,13 +58,13 @@ def box(make: BoxMaker, git_repo: Callable[..., Path]) -> Box:
 
 
 FAR_FOLDER = "SANDBOX_TESTS_FAR_FOLDER"
-"""Names a writable folder that a sandbox shows read-only, for users who can't write in /var/lib."""
+"""Names a writable folder that a sandbox shows read-only, for users who can't write in /opt."""
 
 
 @pytest.fixture
 def far() -> Iterator[Path]:
     """A folder that is below no home and no private folder, so that nothing hides it."""
-    base = os.environ.get(FAR_FOLDER, "/var/lib")
+    base = os.environ.get(FAR_FOLDER, "/opt")
     if not os.access(base, os.W_OK):
         pytest.skip(f"{base} isn't writable for this user; name another folder with {FAR_FOLDER}")
     with tempfile.TemporaryDirectory(prefix="drawbar-test-", dir=base) as folder:

@@ -359,7 +359,7 @@ async def test_a_socket_in_a_folder_that_is_closed_to_us_breaks_no_command(box: 
     import socket
     import tempfile
 
-    with tempfile.TemporaryDirectory(dir="/var/lib", prefix="drawbar-closed-") as folder:
+    with tempfile.TemporaryDirectory(dir="/opt", prefix="drawbar-closed-") as folder:
         os.chown(folder, 65534, 65534)
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(f"{folder}/db.sock")

@@ -16,7 +16,15 @@ from tests.sandbox.conftest import FAR_FOLDER
 CHECKOUT = Path(__file__).parents[2]
 NOBODY = 65534
 AREAS = ["test_escapes.py", "test_hidden.py", "test_git_work.py", "test_processes.py", "test_ordinary_work.py"]
-AREAS += ["test_kept.py", "test_trial.py", "test_aliases.py", "test_roots.py"]
+AREAS += [
+    "test_kept.py",
+    "test_trial.py",
+    "test_aliases.py",
+    "test_roots.py",
+    "test_enter.py",
+    "test_host.py",
+    "test_kernel.py",
+]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +52,7 @@ def folders() -> Iterator[tuple[Path, Path]]:
     """A home below /tmp that the other user owns, and a folder of theirs elsewhere."""
     with (
         tempfile.TemporaryDirectory(prefix="drawbar-home-") as home,
-        tempfile.TemporaryDirectory(dir="/var/lib") as far,
+        tempfile.TemporaryDirectory(dir="/opt") as far,
     ):
         for folder in (home, far):
             os.chmod(folder, 0o755)

@@ -20,7 +20,7 @@ from typing import Final
 
 from drawbar.boundary.landlock import landlock_version
 
-__all__ = ["entered_argv", "entry_program", "entry_rights"]
+__all__ = ["closes_sockets", "entered_argv", "entry_program", "entry_rights"]
 
 _ENOUGH: Final = 2
 """The first Landlock version that can leave renames between folders alone."""
@@ -149,6 +149,11 @@ def entry_rights(version: int) -> int:
     if version < _ENOUGH:
         return 0
     return _WRITE_FILE | _REFER | (_RESOLVE_UNIX if version >= _SOCKETS_SINCE else 0)
+
+
+def closes_sockets() -> bool:
+    """Whether the rules keep a command here from every socket of a program outside."""
+    return bool(entry_rights(landlock_version()) & _RESOLVE_UNIX) and entry_program() is not None
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -45,6 +45,20 @@ _FIRST_PERSON: Final = 1000
 _NOBODY: Final = 65534
 _HOME_PARENTS: Final = ("/home", "/root")
 
+_SHARED: Final = (Path("/home/linuxbrew/.linuxbrew"),)
+"""Toolchains that all users of a machine share, though they lie where homes do."""
+
+_TOOLCHAINS: Final = (
+    *("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_ROOT", "PYENV_ROOT", "NVM_DIR", "VOLTA_HOME", "FNM_DIR", "PNPM_HOME"),
+    *("BUN_INSTALL", "CARGO_HOME", "RUSTUP_HOME", "GOROOT", "JAVA_HOME", "M2_HOME", "GRADLE_HOME", "SDKMAN_DIR"),
+    *("ANDROID_HOME", "ANDROID_SDK_ROOT", "DOTNET_ROOT", "RBENV_ROOT", "GEM_HOME", "ASDF_DIR", "ASDF_DATA_DIR"),
+    *("MISE_DATA_DIR", "OPAM_SWITCH_PREFIX", "GHCUP_INSTALL_BASE_PREFIX", "HOMEBREW_PREFIX"),
+)
+"""Variables that say where a toolchain is, each of which commands get to see as well."""
+_WHOLE: Final = ("pyvenv.cfg", "conda-meta")
+"""What marks an environment whose parts need each other."""
+_BESIDE_PROGRAMS: Final = ("lib", "lib64", "libexec", "share", "include")
+
 _CREDENTIAL_VARIABLES: Final = (
     *("GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "KUBECONFIG", "NETRC"),
     *("DOCKER_CONFIG", "NPM_CONFIG_USERCONFIG", "PGPASSFILE", "VAULT_TOKEN_PATH", "CLOUDSDK_CONFIG", "GNUPGHOME"),
@@ -73,25 +87,25 @@ class HomeView:
     credentials: tuple[Path, ...]
 
 
-def home_view(environ: Mapping[str, str]) -> HomeView:
+def home_view(environ: Mapping[str, str], *, masked: Sequence[Path] = ()) -> HomeView:
     """Look at the machine's homes as they are now.
 
     Args:
-        environ: the harness's environment: ``HOME``, ``PATH`` and the variables that name credential stores.
+        environ: the harness's environment: ``HOME``, ``PATH``, the variables that say where toolchains are, and those
+            that name credential stores.
+        masked: what else is masked, so that a toolchain in it must be shown.
     """
     own = _own_home(environ)
     homes = _people_homes()
     if own is not None:
         homes.add(own)
-    masked = {folder for folder in homes | {Path(parent) for parent in _HOME_PARENTS} if os.path.isdir(folder)}
-    readable: dict[Path, None] = {}
-    if own is not None:
-        for path in (*(own / name for name in LISTED), *_named_by_git(own), *_programs(environ, own)):
-            if os.path.lexists(path):
-                readable[path] = None
+    closed = {folder for folder in homes | {Path(parent) for parent in _HOME_PARENTS} if os.path.isdir(folder)}
+    listed = [] if own is None else [*(own / name for name in LISTED), *_named_by_git(own)]
+    shown = (*listed, *_SHARED, *_programs(environ, [*masked, *([own] if own is not None else [])], homes))
+    readable = dict.fromkeys(path for path in shown if os.path.lexists(path))
     return HomeView(
         home=own,
-        masked=tuple(sorted(masked)),
+        masked=tuple(sorted(closed)),
         readable=tuple(readable),
         credentials=tuple(dict.fromkeys(_credentials(environ, homes))),
     )
@@ -139,14 +153,33 @@ def _named_by_git(home: Path) -> Iterable[Path]:
                     yield path
 
 
-def _programs(environ: Mapping[str, str], home: Path) -> Iterable[Path]:
-    """Folders of ``PATH`` below the home; of a virtual environment the whole of it, since its parts need each other."""
+def _programs(environ: Mapping[str, str], masked: Sequence[Path], homes: Collection[Path]) -> Iterable[Path]:
+    """Toolchains below the own home or a folder of the machine's data: those of ``PATH``, and those that are named.
+
+    Of another person's home nothing shows, whatever ``PATH`` says.
+    """
+
+    def shown(folder: Path) -> bool:
+        """Whether it may be shown whole: a home, or what holds one, never is."""
+        return any(folder != mask and folder.is_relative_to(mask) for mask in masked) and not any(
+            home.is_relative_to(folder) for home in homes
+        )
+
     for entry in environ.get("PATH", "").split(":"):
         folder = Path(os.path.normpath(entry)) if os.path.isabs(entry) else None
-        if folder is None or not folder.is_relative_to(home) or folder == home or not os.path.isdir(folder):
+        if folder is None or not shown(folder) or not os.path.isdir(folder):
             continue
         whole = folder.parent
-        yield whole if whole != home and os.path.isfile(whole / "pyvenv.cfg") else folder
+        if shown(whole) and any(os.path.exists(whole / mark) for mark in _WHOLE):
+            yield whole
+            continue
+        yield folder
+        if folder.name in ("bin", "sbin") and shown(whole):
+            yield from (whole / name for name in _BESIDE_PROGRAMS)
+    for variable in _TOOLCHAINS:
+        named = environ.get(variable, "")
+        if os.path.isabs(named) and shown(path := Path(os.path.normpath(named))) and os.path.isdir(path):
+            yield path
 
 
 def _credentials(environ: Mapping[str, str], homes: Iterable[Path]) -> Iterable[Path]:

@@ -1,68 +1,27 @@
-"""What the machine shows that no command may use: host sockets, other names of hidden folders (BND-10, BND-16)."""
+"""What the machine has mounted where, and what of it a command could reach at all (BND-10, BND-16)."""
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["host_sockets", "missing_mounts", "other_names", "within_reach"]
+__all__ = ["MountPoint", "missing_mounts", "mount_points", "other_names", "within_reach"]
 
-_SOCKETS: Final = "/proc/net/unix"
 _MOUNTS: Final = "/proc/self/mountinfo"
-_MASKED_ANYWAY: Final = (b"/run/", b"/var/run/", b"/tmp/", b"/var/tmp/", b"/dev/")
 _SPECIAL: Final = re.compile(rb"[ \t\n\\]")
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 
 
-def host_sockets(root: Path) -> tuple[Path, ...]:
-    """Sockets of this machine's programs that a command could connect to by their path.
-
-    A private network namespace closes abstract sockets only. Those in folders that are always private are left
-    out, unless ``root`` lies there, and so is one that this user may not connect to. A socket that a confined
-    command made is of another namespace and not listed.
-    """
-    try:
-        with open(_SOCKETS, "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return ()
-    shown = bytes(root)
-    private = tuple(folder for folder in _MASKED_ANYWAY if not shown.startswith(folder))
-    named = {path for line in lines[1:] if (path := line[_path_column(line) :]).startswith(b"/")}
-    found: set[Path] = set()
-    for path in named:
-        if path.startswith(private):
-            continue
-        real = os.path.realpath(path)
-        try:
-            if stat.S_ISSOCK(os.lstat(real).st_mode) and os.access(real, os.W_OK) and within_reach(os.fsdecode(real)):
-                found.add(Path(os.fsdecode(real)))
-        except OSError:
-            continue
-    return tuple(sorted(found))
-
-
-def _path_column(line: bytes) -> int:
-    """Where the path begins: after seven columns and one space; a path may hold spaces itself."""
-    position = 0
-    for _ in range(7):
-        while position < len(line) and line[position] == 0x20:
-            position += 1
-        end = line.find(b" ", position)
-        if end < 0:
-            return len(line)
-        position = end
-    return position + 1
-
-
 @dataclass(frozen=True, slots=True)
-class _MountPoint:
+class MountPoint:
+    """One mount: the file system's number (``major:minor``) and kind, what of it shows, and where."""
+
     device: bytes
+    kind: str
     inside: str
     path: str
 
@@ -88,7 +47,7 @@ def within_reach(path: str) -> bool:
 
 def other_names(paths: Iterable[Path]) -> tuple[Path, ...]:
     """Further paths under which folders show, because a file system or a part of it is mounted twice."""
-    mounts = _mount_points()
+    mounts = mount_points()
     found: dict[Path, None] = {}
     for path in paths:
         text = str(path)
@@ -121,14 +80,24 @@ def _escaped(path: Path) -> bytes:
     return _SPECIAL.sub(lambda match: b"\\%03o" % match[0][0], bytes(path))
 
 
-def _mount_points() -> list[_MountPoint]:
+def mount_points() -> list[MountPoint]:
+    """This process's mounts, in the order in which they were made; none where the kernel doesn't tell."""
     try:
         with open(_MOUNTS, "rb") as file:
             lines = file.read().splitlines()
     except OSError:
         return []
     fields = (line.split(b" ", 5) for line in lines)
-    return [_MountPoint(part[2], _unescaped(part[3]), _unescaped(part[4])) for part in fields if len(part) > 5]
+    return [
+        MountPoint(
+            device=part[2],
+            kind=os.fsdecode(part[5].partition(b" - ")[2].partition(b" ")[0]),
+            inside=_unescaped(part[3]),
+            path=_unescaped(part[4]),
+        )
+        for part in fields
+        if len(part) > 5
+    ]
 
 
 def _unescaped(field: bytes) -> str:

@@ -12,7 +12,9 @@ from drawbar.boundary.environment import command_environment
 from drawbar.boundary.git_folders import is_plain_folder
 from drawbar.boundary.git_mounts import GitMounts, git_mounts
 from drawbar.boundary.homes import HomeView, home_view
-from drawbar.boundary.host import host_sockets, other_names, within_reach
+from drawbar.boundary.host import other_names, within_reach
+from drawbar.boundary.host_specials import HostSpecials
+from drawbar.boundary.machine import MachineView, machine_view
 from drawbar.boundary.root_scan import Scanned
 from drawbar.contracts.boundary import Policy, SandboxPlan
 from drawbar.contracts.capability import Scope
@@ -30,26 +32,31 @@ _SYSTEM_IN_RUN: Final = tuple(
 class HostView:
     """What of the machine a run's plans share: looked up once, when the run first needs a command.
 
-    ``hidden`` are the harness's own folders under every name they have.
+    ``hidden`` are the harness's own folders under every name they have, ``machine`` data of the machine's own
+    programs, and ``specials`` finds the sockets and pipes that are left in sight.
     """
 
     homes: HomeView
     hidden: tuple[Path, ...]
+    specials: HostSpecials
+    machine: MachineView
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def host_view(policy: Policy, environ: Mapping[str, str]) -> HostView:
-    """Look up homes and the harness's folders, as they are now."""
-    homes = home_view(environ)
+    """Look up homes, the machine's data and the harness's folders, as they are now, and begin to search the rest."""
+    machine = machine_view()
+    homes = home_view(environ, masked=machine.masked)
     hidden = [Path(os.path.realpath(path)) for path in policy.hidden]
+    masked = (*homes.masked, *other_names(homes.masked))
+    readable = (*policy.readable, *homes.readable, *machine.readable)
+    specials = HostSpecials(policy.root.path, [*hidden, *masked, *machine.masked], readable)
+    specials.begin()
     return HostView(
-        homes=HomeView(
-            home=homes.home,
-            masked=(*homes.masked, *other_names(homes.masked)),
-            readable=homes.readable,
-            credentials=homes.credentials,
-        ),
+        homes=HomeView(home=homes.home, masked=masked, readable=homes.readable, credentials=homes.credentials),
         hidden=(*hidden, *other_names(hidden)),
+        specials=specials,
+        machine=machine,
         environ=environ,
     )
 
@@ -90,8 +97,8 @@ def build_plan(
         git = git_mounts(policy.root) if git is None else git
         # A person who works in a credential store has opened that one, and it alone.
         stores = (path for path in host.homes.credentials if path != policy.root.path)
-        hidden += [*host.homes.masked, *stores, *scanned.denied, *host_sockets(policy.root.path)]
-        readable += [*host.homes.readable, *git.readable, *_SYSTEM_IN_RUN]
+        hidden += [*host.homes.masked, *host.machine.masked, *stores, *scanned.denied, *host.specials.paths()]
+        readable += [*host.homes.readable, *host.machine.readable, *git.readable, *_SYSTEM_IN_RUN]
         if scope == "workspace":
             writable += git.writable
             writable += scanned.pinned
