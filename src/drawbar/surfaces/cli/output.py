@@ -165,8 +165,9 @@ class Output:
 def print_json(value: Any) -> None:
     """One JSON object on standard output: indented on a terminal, one line elsewhere."""
     from drawbar.contracts.codec import encode, indent
+    from drawbar.surfaces.cli.text import escaped_json
 
     data = encode(value)
     sys.stdout.flush()
-    sys.stdout.buffer.write((indent(data) if sys.stdout.isatty() else data) + b"\n")
+    sys.stdout.buffer.write((escaped_json(indent(data)) if sys.stdout.isatty() else data) + b"\n")
     sys.stdout.flush()

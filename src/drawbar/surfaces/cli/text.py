@@ -13,6 +13,7 @@ __all__ = [
     "clip",
     "counted",
     "duration",
+    "escaped_json",
     "first_line",
     "folder_short",
     "label",
@@ -49,6 +50,22 @@ def visible_exact(text: str) -> str:
 def label(text: str) -> str:
     """A name (a path, a tool, an id) as :func:`visible_exact`, in one line."""
     return visible_exact(text).replace("\n", "\\n")
+
+
+def escaped_json(data: bytes) -> bytes:
+    """JSON for a terminal: the same value, with every control, format and private character as ``\\uXXXX``.
+
+    Line ends are kept, since within a string JSON has them escaped already. What is no UTF-8 becomes U+FFFD.
+    """
+    text = data.decode("utf-8", "replace")
+    if text.replace("\n", "").isprintable() and "\ufffd" not in text:
+        return data
+    return "".join(c if c == "\n" or not _hidden(c, "Cn") else _json_code(c) for c in text).encode()
+
+
+def _json_code(char: str) -> str:
+    pair = char.encode("utf-16-be")
+    return "".join(f"\\u{pair[place]:02x}{pair[place + 1]:02x}" for place in range(0, len(pair), 2))
 
 
 def _hidden(char: str, also: str = "") -> bool:
