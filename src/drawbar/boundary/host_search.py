@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +31,7 @@ _PROGRAMS: Final = frozenset(
 """Top-level folders with nothing but programs, and those that no command sees as they are."""
 _REMOTE: Final = ("nfs", "cifs", "smb", "9p", "ceph", "lustre", "gpfs", "afs", "autofs", "fuse", "glusterfs", "ocfs2")
 """File systems that may hang, and whose sockets belong to other machines."""
-_AGAIN_S: Final = 1.0
+_GRACE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class HostSearch:
         self._limit_s = limit_s
         self._found: tuple[Special, ...] = ()
         self._complete = True
-        self._ended_at = float("-inf")
+        self._ended = False
         self._thread: threading.Thread | None = None
 
     @property
@@ -85,17 +84,15 @@ class HostSearch:
         """What the newest look found, once it has ended; the first call waits for it.
 
         Args:
-            fresh: look again, unless a look ended within the last second.
+            fresh: look again.
         """
-        if self._thread is None and (fresh or self._ended_at < 0):
-            if time.monotonic() - self._ended_at < _AGAIN_S:
-                return self._found
+        if self._thread is None and (fresh or not self._ended):
             self.begin()
         if self._thread is not None:
             # A file system that doesn't answer holds the thread, and must not hold the command.
-            self._thread.join(self._limit_s + _AGAIN_S)
+            self._thread.join(self._limit_s + _GRACE_S)
             if self._thread.is_alive():
-                self._complete, self._ended_at = False, time.monotonic()
+                self._complete, self._ended = False, True
             self._thread = None
         return self._found
 
@@ -108,7 +105,7 @@ class HostSearch:
                 path = Path(os.fsdecode(name))
                 specials[path] = Special(path, int(inode) & 0xFFFFFFFF)
         self._found = tuple(specials.values())
-        self._ended_at = time.monotonic()
+        self._ended = True
 
 
 def _find(

@@ -49,7 +49,7 @@ class _Architecture:
 _SHARED: Final = (
     *(425, 426, 427),  # io_uring_setup, io_uring_enter, io_uring_register
     *(428, 429, 430, 431, 432, 433, 442, 467),  # open_tree, move_mount, fsopen … fspick, mount_setattr, open_tree_attr
-    *(438, 443),  # pidfd_getfd, quotactl_fd
+    *(438, 440, 443),  # pidfd_getfd, process_madvise, quotactl_fd
 )
 
 _X86_64: Final = _Architecture(
@@ -62,6 +62,8 @@ _X86_64: Final = _Architecture(
         *(321, 298, 323),  # bpf, perf_event_open, userfaultfd
         *(175, 313, 176, 246, 320),  # init_module, finit_module, delete_module, kexec_load, kexec_file_load
         *(304, 163, 167, 168, 169, 179),  # open_by_handle_at, acct, swapon, swapoff, reboot, quotactl
+        *(103, 153, 164, 227, 170, 171),  # syslog, vhangup, settimeofday, clock_settime, sethostname, setdomainname
+        *(174, 177),  # create_module, get_kernel_syms
         *(172, 173, 134, 156, 178, 180, 212),  # iopl, ioperm, uselib, _sysctl, query_module, nfsservctl, lookup_dcookie
         *_SHARED,
     ),
@@ -81,6 +83,7 @@ _AARCH64: Final = _Architecture(
         *(280, 241, 282),  # bpf, perf_event_open, userfaultfd
         *(105, 273, 106, 104, 294),  # init_module, finit_module, delete_module, kexec_load, kexec_file_load
         *(265, 89, 224, 225, 142, 60),  # open_by_handle_at, acct, swapon, swapoff, reboot, quotactl
+        *(116, 58, 170, 112, 161, 162),  # syslog, vhangup, settimeofday, clock_settime, sethostname, setdomainname
         *(42, 18),  # nfsservctl, lookup_dcookie
         *_SHARED,
     ),
