@@ -84,7 +84,6 @@ async def test_a_worktree_commits_and_leaves_the_main_checkout_alone(make: BoxMa
     for command in (
         f"echo x >{main}/a",
         f"echo x >{main}/.git/hooks/pre-commit",
-        f"echo x >>{main}/.git/config",
         f"echo x >{main}/.git/HEAD",
         f"echo x >{main}/.git/index",
         f"rm -rf {main}/.git/worktrees/wt/gitdir",
@@ -93,10 +92,18 @@ async def test_a_worktree_commits_and_leaves_the_main_checkout_alone(make: BoxMa
         "echo gitdir: /tmp/evil >.git",
         "rm -f .git; mkdir .git",
         "mv .git .git2",
+    ):
+        assert (await box.sh(command)).exit_code != 0, command
+    config = (main / ".git" / "config").read_bytes()
+    for command in (
+        f"echo x >>{main}/.git/config",
         "git config core.fsmonitor ./evil",
         "git config --worktree core.fsmonitor ./evil",
     ):
-        assert (await box.sh(command)).exit_code != 0, command
+        await box.sh(command)
+        assert (main / ".git" / "config").read_bytes() == config, command
+    assert git(main, "config", "--default", "none", "core.fsmonitor") == "none\n"
+    assert git(tmp_path / "wt", "config", "--default", "none", "core.fsmonitor") == "none\n"
     assert (main / "a").read_text() == "a\n"
 
 
@@ -207,20 +214,26 @@ async def test_nothing_can_be_planted_in_submodules(make: BoxMaker, submodule: P
     modules = f".git/modules/{sub}"
     for command in (
         f"echo x >{modules}/hooks/pre-commit",
-        f"echo x >>{modules}/config",
         f"rm -rf {modules}/hooks && mkdir {modules}/hooks",
         f"mv {modules} {modules}2",
         "mv .git/modules .git/m2",
         "mv .git/modules/vendor .git/modules/v2",
-        f"echo x >{modules}/config.worktree",
-        f"echo gitdir: /tmp/evil >{sub}/.git",
-        f"rm {sub}/.git",
-        f"git -C {sub} config core.fsmonitor evil",
     ):
         assert (await box.sh(command)).exit_code != 0, command
+    config = (submodule / modules / "config").read_bytes()
+    for command in (
+        f"printf '[core]\\nfsmonitor = evil\\n' >>{modules}/config",
+        f"printf '[core]\\nfsmonitor = evil\\n' >{modules}/config.worktree",
+        f"git -C {sub} config core.fsmonitor evil",
+    ):
+        await box.text(command)
+        assert (submodule / modules / "config").read_bytes() == config, command
+        assert (submodule / modules / "config.worktree").read_bytes() == b""
+    result = await box.sh(f"echo gitdir: /tmp/evil >{sub}/.git")
+    assert not (submodule / sub / ".git").exists()
+    assert "set aside" in (result.denial or "")
     await box.sh(f"echo /tmp/evil >{modules}/commondir")
     assert not (submodule / modules / "commondir").exists()
-    assert (await box.sh("mv lib l2")).exit_code != 0
 
 
 @pytest.mark.clause("BND-11")
@@ -247,13 +260,21 @@ async def test_other_worktrees_are_closed_and_inner_ones_usable(make: BoxMaker, 
         "echo x >.git/worktrees/linked/HEAD",
         "echo /tmp >.git/worktrees/linked/commondir",
         "mv .git/worktrees .git/w2",
-        "echo /tmp >.git/worktrees/inner/commondir",
-        "echo x >.git/worktrees/inner/config.worktree",
-        "echo gitdir: /tmp/evil >.trees/inner/.git",
     ):
         assert (await box.sh(command)).exit_code != 0, command
     await box.text(f"{USER}; git worktree add -q .trees/second -b second && cd .trees/second && git status")
     await box.text(f"{USER}; cd .trees/second; git commit -q --allow-empty -m Later; git worktree list")
+    await box.text("git worktree move .trees/second .trees/third && git worktree remove .trees/third")
+    for command, name in (
+        ("echo /tmp >.git/worktrees/inner/commondir", ".git/worktrees/inner/commondir"),
+        ("printf '[core]\\nfsmonitor = evil\\n' >.git/worktrees/inner/config.worktree", "config.worktree"),
+        ("echo gitdir: /tmp/evil >.trees/inner/.git", ".trees/inner/.git"),
+    ):
+        result = await box.sh(command)
+        assert name in (result.denial or ""), command
+    assert (main / ".git/worktrees/inner/commondir").read_text() == "../..\n"
+    assert "fsmonitor" not in (main / ".git/worktrees/inner/config.worktree").read_text()
+    assert not (main / ".trees/inner/.git").exists()
 
 
 @pytest.mark.clause("BND-11")
@@ -267,7 +288,8 @@ async def test_what_is_missing_is_made_ahead_and_never_in_the_workspace(
     shutil.rmtree(root / ".git" / "info")
     box = make(root)
     assert (await box.sh("mkdir .git/hooks; echo x >.git/hooks/pre-commit")).exit_code != 0
-    assert (await box.sh("echo x >.git/info/attributes")).exit_code != 0
+    await box.text("echo '* filter=evil' >.git/info/attributes")
+    assert not (root / ".git/info/attributes").exists()
     assert git(root, "status", "--short") == ""
     assert list((root / ".git" / "hooks").iterdir()) == []
 
@@ -332,11 +354,9 @@ async def test_a_linked_guard_closes_the_git_folder(
 async def test_refusals_of_git_say_what_works_instead(box: Box) -> None:
     git(box.root, "remote", "add", "origin", str(box.root))
     git(box.root, "fetch", "-q", "origin")
-    for command in ("git config user.name x", "git branch -m main renamed", "echo x >.git/hooks/x"):
-        result = await box.sh(command)
-        assert result.exit_code != 0
-        assert result.denial is not None
-        assert "commit, branch, rebase and tag work" in result.denial
+    result = await box.sh("echo x >.git/hooks/x")
+    assert result.exit_code != 0
+    assert "commit, branch, rebase and tag work" in (result.denial or "")
 
 
 def _guarded(root: Path) -> dict[str, bytes | tuple[str, ...]]:

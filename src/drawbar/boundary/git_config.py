@@ -69,8 +69,9 @@ def filtered(text: str, keep: Callable[[Entry], bool]) -> tuple[str, list[Entry]
         if keep(placed.entry):
             continue
         dropped.append(placed.entry)
-        out.append(text[at : placed.start])
-        at = placed.end
+        start, end = _whole_line(text, placed.start, placed.end)
+        out.append(text[at:start])
+        at = end
     return "".join((*out, text[at:])), dropped
 
 
@@ -90,7 +91,10 @@ def rewritten(text: str, wanted: Sequence[Entry], owned: Callable[[Entry], bool]
             return True
         return False
 
-    kept, _ = filtered(text, keep)
+    kept, dropped = filtered(text, keep)
+    for header in {_header(entry) for entry in dropped}:
+        # Git too takes a section away with its last setting.
+        kept = re.sub(rf"^{re.escape(header)}(?=\[|\Z)", "", kept, flags=re.MULTILINE)
     added = list(_in_order(wanted, missing))
     if not added:
         return kept
@@ -102,6 +106,14 @@ def rewritten(text: str, wanted: Sequence[Entry], owned: Callable[[Entry], bool]
             lines.append(_header(entry))
         lines.append(f"\t{entry.key}\n" if entry.value is None else f"\t{entry.key} = {_quoted(entry.value)}\n")
     return kept + "".join(lines)
+
+
+def _whole_line(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span with its indentation and line end, when nothing else is on its line."""
+    before = text.rfind("\n", 0, start) + 1
+    if text[before:start].strip(_BLANK) or text[end : end + 1] not in ("", "\n"):
+        return start, end
+    return before, min(end + 1, len(text))
 
 
 def _in_order(wanted: Iterable[Entry], missing: Counter[Entry]) -> Iterable[Entry]:

@@ -141,7 +141,7 @@ class PrivateSettings:
         if text is None:
             return
         copy = self._copies.get(real)
-        if copy is not None and copy.base == text and read_at(fd, copy.name) is not None:
+        if copy is not None and copy.base == text and _readable(read_at(fd, copy.name)):
             return
         if copy is None:
             copy = self._copies[real] = _Copy(real, f"{real.name}-{_digest(real)}")
@@ -161,10 +161,16 @@ class PrivateSettings:
             new, base = parse(text), parse(copy.base)
         except ConfigUnreadable:
             return []
+        steady = [entry for entry in base if _probed(entry)]
+        if steady != [entry for entry in new if _probed(entry)]:
+            text = rewritten(text, steady, _probed)
+            _put(fd, copy.name, text)
+            new = parse(text)
         added, removed = _difference(new, base), _difference(base, new)
         taken = [entry for entry in added if carried(entry) and not _redirects(entry, base)]
-        given_up = [entry for entry in removed if carried(entry)]
         left = [entry.name for entry in added if entry not in taken]
+        # What a command put in the place of a setting isn't carried over, so the setting stays.
+        given_up = [entry for entry in removed if carried(entry) and entry.name not in left]
         if (taken or given_up) and not self._write_real(copy, taken, given_up):
             left += [entry.name for entry in taken]
         if not left:
@@ -245,6 +251,22 @@ class PrivateSettings:
                 _put(folder, _SPARSE, text)
             finally:
                 os.close(folder)
+
+
+def _readable(text: str | None) -> bool:
+    """Whether commands can go on with their copy; a broken one would stop every git command."""
+    if text is None:
+        return False
+    try:
+        parse(text)
+    except ConfigUnreadable:
+        return False
+    return True
+
+
+def _probed(entry: Entry) -> bool:
+    """What ``git init`` finds out by trying it on the configuration file, which here is a link."""
+    return entry.section == "core" and entry.key in ("filemode", "symlinks")
 
 
 def _difference(left: Iterable[Entry], right: Iterable[Entry]) -> list[Entry]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from drawbar.boundary.git_mounts import git_mounts, prepare_git, remove_redirects
 from drawbar.boundary.git_private import PrivateSettings
@@ -12,9 +15,10 @@ from drawbar.boundary.process import Check
 from drawbar.contracts.boundary import PinnedRoot
 from drawbar.contracts.capability import Scope
 
-__all__ = ["GitSession"]
+__all__ = ["GitSession", "in_words"]
 
-_SETTINGS = "git-settings"
+_SETTINGS: Final = "git-settings"
+_SHOWN: Final = 4
 
 
 class GitSession:
@@ -29,6 +33,8 @@ class GitSession:
         self._root = root
         self._watch = GitWatch(root, private_tmp.parent)
         self._settings = PrivateSettings(private_tmp / _SETTINGS)
+        self._looks: set[asyncio.Task[None]] = set()
+        self._unsaid: list[str] = []
 
     def begin(self) -> None:
         """Look beside the model's request at how the person left things."""
@@ -36,7 +42,8 @@ class GitSession:
 
     async def before(self) -> list[str]:
         """A command that may write is about to start; what a crashed run had left and was undone now."""
-        return await self._watch.before()
+        unsaid, self._unsaid = self._unsaid, []
+        return unsaid + await self._watch.before()
 
     def mounts(self, scope: Scope) -> GitMounts:
         """The root's git folders as they are now, completed first where a command may write."""
@@ -71,6 +78,25 @@ class GitSession:
         said += self._settings.carry_over()
         return said + await self._watch.after(mounts.read_only)
 
+    def after_job(self, mounts: GitMounts) -> None:
+        """A background job has ended: as :meth:`after`; what there is to say is said with the next command."""
+
+        async def look() -> None:
+            self._unsaid += await self.after(mounts)
+
+        task = asyncio.ensure_future(look())
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+
     async def close(self) -> None:
-        """End a look that is under way."""
+        """Finish the looks after jobs, end one beside a turn."""
+        if self._looks:
+            await asyncio.wait(self._looks)
         await self._watch.close()
+
+
+def in_words(said: Sequence[str]) -> str:
+    """What was found and done after a command, for its result; never cut within a sentence."""
+    shown = "; ".join(said[:_SHOWN])
+    more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+    return f"After the command: {shown}{more}."

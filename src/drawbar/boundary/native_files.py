@@ -12,6 +12,7 @@ import stat
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from drawbar.boundary.git_native import git_refusal
 from drawbar.boundary.openat2 import open_beneath, reopen
 from drawbar.boundary.paths import RootGone, open_root
 from drawbar.boundary.shown import shown
@@ -29,6 +30,7 @@ __all__ = [
     "parent_of",
     "read_target",
     "refusal_of",
+    "refuse_untouchable",
     "write_target",
 ]
 
@@ -165,6 +167,7 @@ def write_target(
     """
     if target.parent_fd is None or target.relative is None:
         raise WriteRefused("this path wasn't opened for writing", path=target.use.path)
+    refuse_untouchable(target, root)
     try:
         root_fd = open_root(root)
         try:
@@ -181,6 +184,24 @@ def write_target(
     if not placed.changed:
         return WriteOutcome(placed.before, placed.after, "unchanged")
     return WriteOutcome(placed.before, placed.after, "created" if placed.before is None else "modified")
+
+
+def refuse_untouchable(target: Target, root: PinnedRoot) -> None:
+    """Refuse what a replacement would change but bytes, and what git would run or take for a repository.
+
+    Raises:
+        WriteRefused: the file is another user's or write-protected, or git's own in all but name (BND-7, QLT-10).
+    """
+    name = shown(target.use.path, one_line=True)
+    if target.fd is not None:
+        found = os.fstat(target.fd)
+        if found.st_uid != os.geteuid() and os.geteuid() != 0:
+            raise WriteRefused(f"{name} belongs to another user: replacing it would make it yours", path=name)
+        if not found.st_mode & 0o222:
+            raise WriteRefused(f"{name} is write-protected (mode {found.st_mode & 0o777:04o})", path=name)
+    why_not = git_refusal(root, target.path)
+    if why_not is not None:
+        raise WriteRefused(f"{name} {why_not}", path=target.use.path)
 
 
 def parent_of(target: Target) -> bytes:

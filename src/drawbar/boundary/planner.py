@@ -72,7 +72,7 @@ class Planner:
         allowed = tuple(dict.fromkeys((*self._policy.network, *hosts)))
         if scope != "workspace" or not allowed or self._network is None:
             return plan
-        env = dict(plan.env) | dict(self._network.environment())
+        env = dict(plan.env) | dict(self._network.environment(allowed))
         return replace(plan, hosts=allowed, env=tuple(sorted(env.items())))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from drawbar.boundary.aliases import aliases, cover
+from drawbar.boundary.aliases import LinkedFile, aliases, cover
 from drawbar.boundary.reach import deny_matcher
 from drawbar.boundary.root_walk import walk
 
@@ -125,6 +125,7 @@ class RootScan:
         covered = cover(aliases(linked))
         read_only = tuple(self._root / path for path in covered.read_only)
         inside, pinned = self._denied(candidates)
+        inside += tuple(self._other_names(inside, linked))
         denied = (*absolute, *inside)
         unknown = None
         if len(denied) + len(pinned) > _MAX_DENIED:
@@ -139,6 +140,15 @@ class RootScan:
             refused=covered.refused,
             unknown=unknown,
             identities=tuple((path, _identity(path)) for path in (*read_only, *inside, *pinned)),
+        )
+
+    def _other_names(self, denied: Iterable[Path], linked: Iterable[LinkedFile]) -> Iterator[Path]:
+        """Further names in the root of the files that are closed: a hard link opens no way to their bytes."""
+        names = {self._root / name.path: name.identity for name in linked}
+        closed = set(denied)
+        files = {identity for path, identity in names.items() if closed & {path, *path.parents}}
+        yield from (
+            path for path, identity in names.items() if identity in files and not closed & {path, *path.parents}
         )
 
     def _denied(self, candidates: Iterable[str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
@@ -187,14 +197,15 @@ def _topmost(paths: Iterable[Path]) -> Iterator[Path]:
 def _last_name(pattern: str) -> str | None:
     """What the last folder or file name of a match must look like, as ``find -name`` takes it; None for none.
 
-    Of a pattern for everything in a folder it is the folder's name. The full rule decides about each candidate.
+    Of a pattern for everything in a folder it is the folder's name, of one for everything any name. The full rule
+    decides about each candidate.
     """
     if pattern.startswith(("!", "#", "~/")):
         return None
     names = [name for name in pattern.strip().split("/") if name not in ("", "**")]
     if len(names) > 1 and names[-1] == "*":
         names.pop()
-    return names[-1] if names else None
+    return names[-1] if names else "*"
 
 
 def _absolute_matches(patterns: Iterable[str]) -> Iterator[Path]:

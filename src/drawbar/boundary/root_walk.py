@@ -30,7 +30,7 @@ _CHUNK: Final = 256 * 1024
 
 
 async def walk(root: Path, names: Sequence[str], limit_s: float) -> Walked | None:
-    """Walk ``root`` on its own file system, never following a link.
+    """Walk ``root`` and what is mounted below it, never following a link.
 
     Args:
         root: canonical.
@@ -58,7 +58,7 @@ def gnu_find() -> str | None:
 
 
 def _command(program: str, root: Path, names: Sequence[str]) -> list[str]:
-    command = [program, str(root), "-xdev", "(", "-type", "f", "-links", "+1", "-printf", "a%D:%i %n %P\\0", ")"]
+    command = [program, str(root), "(", "-type", "f", "-links", "+1", "-printf", "a%D:%i %n %P\\0", ")"]
     if names:
         tests = [part for name in names for part in ("-o", "-name", name)][1:]
         command += [",", "(", *tests, ")", "-printf", "d%P\\0"]
@@ -80,7 +80,6 @@ def _parsed(output: bytes) -> Walked:
 def _in_python(root: Path, names: tuple[str, ...], deadline: float) -> Walked | None:
     linked: list[LinkedFile] = []
     candidates: list[str] = []
-    device = os.lstat(root).st_dev
     start = len(str(root)) + 1
     waiting = [str(root)]
     while waiting:
@@ -98,8 +97,7 @@ def _in_python(root: Path, names: tuple[str, ...], deadline: float) -> Walked | 
             except OSError:
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if status.st_dev == device:
-                    waiting.append(entry.path)
+                waiting.append(entry.path)
             elif entry.is_file(follow_symlinks=False) and status.st_nlink > 1:
                 identity = f"{status.st_dev}:{status.st_ino}"
                 linked.append(LinkedFile(entry.path[start:], identity, status.st_nlink))

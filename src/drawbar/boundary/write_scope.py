@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from drawbar.boundary.landlock import WriteRules, landlock_version
-from drawbar.boundary.native_files import WriteOutcome, WriteRefused, parent_of, refusal_of, write_target
+from drawbar.boundary.native_files import (
+    WriteOutcome,
+    WriteRefused,
+    parent_of,
+    refusal_of,
+    refuse_untouchable,
+    write_target,
+)
 from drawbar.boundary.paths import RootGone, open_root
 from drawbar.boundary.swap import Conflict
 from drawbar.contracts.boundary import PinnedRoot, Target
@@ -173,7 +180,7 @@ class WriteScope:
 
     async def _in_process(self, jobs: Sequence[WriteJob]) -> list[End]:
         header: dict[str, Any] = {"root": str(self._root.path), "identity": [self._root.device, self._root.inode]}
-        header["jobs"] = [_for_helper(job) for job in jobs]
+        header["jobs"] = [_for_helper(job, self._root) for job in jobs]
         line = json.dumps(header).encode() + b"\n"
         process = await asyncio.create_subprocess_exec(
             *self._helper_argv(),
@@ -219,10 +226,11 @@ class WriteScope:
         return WriteOutcome(before, after, "created" if before is None else "modified")
 
 
-def _for_helper(job: WriteJob) -> dict[str, Any]:
+def _for_helper(job: WriteJob, root: PinnedRoot) -> dict[str, Any]:
     target = job.target
     if target.parent_fd is None or target.relative is None:
         raise WriteRefused("this path wasn't opened for writing", path=target.use.path)
+    refuse_untouchable(target, root)
     folder = os.fstat(target.parent_fd)
     return {
         "parent": os.fsdecode(parent_of(target)),
