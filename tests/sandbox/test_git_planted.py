@@ -15,6 +15,7 @@ import pytest
 from tests.sandbox.conftest import BoxMaker
 from tests.sandbox.kit import Box, git
 
+from drawbar.boundary.git_native import git_refusal
 from drawbar.boundary.git_watch import GitWatch
 from drawbar.boundary.roots import pin_root
 
@@ -245,3 +246,29 @@ async def test_what_the_person_had_or_makes_between_commands_stays(
     assert list((tmp_path / "records").iterdir()) == []
     with contextlib.suppress(asyncio.CancelledError):
         await watch.close()
+
+
+@pytest.mark.clause("BND-7", "BND-11")
+async def test_native_writes_make_no_repository_and_no_hook(git_repo: Repo) -> None:
+    root = git_repo({".hooks/pre-commit": "true\n", "plain/HEAD": "x\n"})
+    git(root, "config", "core.hooksPath", ".hooks")
+    git(root, "init", "-q", "--bare", "bare")
+    (root / "half/objects").mkdir(parents=True)
+    (root / "half/refs").mkdir()
+    pinned = pin_root(root, hidden=[])
+    for path in (".hooks/pre-commit", ".hooks/new", "bare/config", "bare/hooks/pre-commit", "half/HEAD"):
+        assert git_refusal(pinned, root / path), path
+    for path in ("plain/HEAD", "plain/config", "half/config", "HEAD", "src/objects/x", "new/deep/HEAD"):
+        assert git_refusal(pinned, root / path) is None, path
+
+
+@pytest.mark.clause("BND-12", "BND-17")
+@pytest.mark.parametrize("pattern", ["**", "*.key"])
+async def test_a_pattern_closes_everything_it_names_and_its_other_names(
+    make: BoxMaker, git_repo: Repo, pattern: str
+) -> None:
+    root = git_repo({"a.key": "secret\n"})
+    os.link(root / "a.key", root / "plain.txt")
+    box = make(root, deny_read=(pattern,))
+    result = await box.sh("cat a.key plain.txt", scope="read-only")
+    assert "secret" not in result.output

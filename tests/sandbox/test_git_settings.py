@@ -48,7 +48,8 @@ async def test_what_names_a_program_stays_in_the_session_and_is_said(box: Box, u
     result = await box.sh(
         f"git config core.fsmonitor 'touch {sentinel}' && git config alias.st '!touch {sentinel}' && "
         f"git config remote.origin.url 'ext::touch {sentinel}' && "
-        f"git config branch.x.remote 'ext::touch {sentinel}' && git config include.path ../evil && git config user.name Else"
+        f"git config branch.x.remote 'ext::touch {sentinel}' && git config include.path ../evil && "
+        "git config user.name Else"
     )
     assert result.cause == "ok"
     assert (box.root / ".git/config").read_bytes() == before
