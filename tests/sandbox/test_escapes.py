@@ -15,11 +15,13 @@ import pytest
 from tests.sandbox.conftest import BoxMaker
 from tests.sandbox.kit import Box, litter
 
+from drawbar.boundary.environment import command_environment
 from drawbar.contracts.capability import Scope
 
 ATTACKS = Path(__file__).with_name("attacks.py")
 PYTHON = "/usr/bin/python3"
 SCOPES: tuple[Scope, ...] = ("workspace", "read-only")
+SCOPES_OF_AN_ENVIRONMENT: tuple[Scope, ...] = (*SCOPES, "outside")
 
 pytestmark = pytest.mark.skipif(not os.access(PYTHON, os.X_OK), reason="the attacks need the system's own Python")
 
@@ -377,6 +379,70 @@ async def test_the_environment_is_a_list_without_secrets(make: BoxMaker, box: Bo
     assert values["LC_TIME"] == "C"
     assert values["DRAWBAR_CALL"] == "r_test"
     assert all(entry.startswith("/") for entry in values["PATH"].split(":"))
+
+
+@pytest.mark.clause("BND-10")
+@pytest.mark.parametrize("which", SCOPES_OF_AN_ENVIRONMENT)
+def test_no_secret_gets_in_under_an_innocent_name(which: Scope) -> None:
+    token = "q8Zt3LmX0vB7nRw2Yk5c"
+    environ = {
+        "SERVICE_TOKEN": token,
+        "CFLAGS": f"-O2 -DTOKEN={token}",
+        "DEBUG": "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+        "GOFLAGS": "-mod=mod",
+        "LANG": "C.UTF-8",
+        "BASH_FUNC_ls%%": "() { :; }",
+        **dict.fromkeys(("PERL5OPT", "RUBYOPT", "JAVA_TOOL_OPTIONS", "LD_LIBRARY_PATH", "GIT_CONFIG_GLOBAL"), "x"),
+        **dict.fromkeys(("DBUS_SYSTEM_BUS_ADDRESS", "XAUTHORITY", "GPG_AGENT_INFO", "PROMPT_COMMAND", "PS4"), "x"),
+    }
+    shown = dict(command_environment(environ, which))
+    assert shown["GOFLAGS"] == "-mod=mod"
+    assert shown["LANG"] == "C.UTF-8"
+    assert set(environ) & set(shown) == {"GOFLAGS", "LANG"}
+    assert not any(token in value for value in shown.values())
+
+
+@pytest.mark.clause("BND-10")
+async def test_what_the_kernel_tells_root_is_hidden(box: Box, scope: Scope) -> None:
+    """As root too: keys and addresses of the kernel, and no file of it takes a write."""
+    for path in ("/proc/kallsyms", "/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/kcore"):
+        if os.path.exists(path):
+            assert await box.text(f"cat {path} 2>/dev/null | wc -c", scope=scope) == "0\n", path
+    for folder in ("/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/security"):
+        shown = await box.sh(f"ls -A {folder} 2>/dev/null | wc -l", scope=scope)
+        assert shown.output == "0\n", folder
+    # Each process may set a few things about itself, and ask for word of the machine's load.
+    writable = await box.sh(
+        "find /proc /sys -maxdepth 3 -type f ! -path '/proc/*[0-9]/*' ! -path '/proc/*self/*' -writable 2>/dev/null",
+        scope=scope,
+    )
+    masked = {f"/proc/{name}" for name in ("kallsyms", "keys", "key-users", "timer_list", "kcore")}
+    open_to_all = {line for line in writable.output.split() if not line.startswith("/proc/pressure/")} - masked
+    assert open_to_all <= {"/proc/mtrr"}, "which asks for a capability besides"
+    for path in ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/unified/cgroup.procs", "/sys/fs/cgroup/pids/tasks"):
+        if os.path.exists(path):
+            assert (await box.sh(f"echo $$ >{path}", scope=scope)).exit_code != 0, path
+
+
+@pytest.mark.clause("BND-10")
+async def test_nothing_of_other_processes_and_nothing_shared_shows(box: Box, scope: Scope) -> None:
+    pids = {int(pid) for pid in (await box.text("ls /proc | grep '^[0-9]'; true", scope=scope)).split()}
+    assert max(pids) < 50
+    assert str(os.getpid()) not in map(str, pids) or os.getpid() < 50
+    assert (await box.text("tail -n +2 /proc/sysvipc/shm | wc -l; ls -A /dev/shm | wc -l", scope=scope)) == "0\n0\n"
+    names = set((await box.text("ls /dev", scope=scope)).split())
+    assert names <= {"console", "core", "fd", "full", "null", "ptmx", "pts", "random", "shm"} | {
+        "stderr", "stdin", "stdout", "tty", "urandom", "zero",
+    }  # fmt: skip
+    assert (await box.sh("su -c id nobody </dev/null; sudo -n true", scope=scope)).exit_code != 0
+
+
+@pytest.mark.clause("BND-10")
+async def test_state_of_services_is_hidden_and_records_of_packages_are_not(box: Box, scope: Scope) -> None:
+    for folder in ("/var/lib/systemd", "/var/lib/private", "/var/lib/postgresql", "/var/spool/cron"):
+        assert (await box.sh(f"ls {folder}", scope=scope)).exit_code != 0, folder
+    if os.path.exists("/var/lib/dpkg/status"):
+        assert await box.text("head -c 8 /var/lib/dpkg/status", scope=scope) == "Package:"
 
 
 @pytest.mark.clause("BND-10")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -27,17 +28,7 @@ _ALLOWED: Final = frozenset(
         *("RUBYLIB", "ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR", "OPAM_SWITCH_PREFIX", "GHCUP_INSTALL_BASE_PREFIX"),
         *("HOMEBREW_PREFIX", "HOMEBREW_CELLAR", "HOMEBREW_REPOSITORY", "NIX_PROFILES", "NIX_PATH", "NIX_SSL_CERT_FILE"),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-        *(
-            "CC",
-            "CXX",
-            "CFLAGS",
-            "CXXFLAGS",
-            "CPPFLAGS",
-            "LDFLAGS",
-            "MAKEFLAGS",
-            "PKG_CONFIG_PATH",
-            "CMAKE_PREFIX_PATH",
-        ),
+        *("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "MAKEFLAGS"),
         *("PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH"),
         *("DJANGO_SETTINGS_MODULE", "FLASK_APP", "RAILS_ENV", "RACK_ENV", "MIX_ENV", "APP_ENV", "DEBUG"),
     }
@@ -69,11 +60,18 @@ def command_environment(
         home: the masked home folder that holds the private cache; None when there is none, and then the private
             temporary folder is the home.
     """
+    from drawbar.stores.redaction.environment import known_from_environment
+
     allowed = _ALLOWED | _ALLOWED_UNCONFINED if scope == "outside" else _ALLOWED
+    # The value of a secret may be in an innocent variable too, as in CFLAGS=-DTOKEN=….
+    known = [value for value, _ in known_from_environment(environ)]
     env = {
         name: value
         for name, value in environ.items()
-        if (name in allowed or name.startswith("LC_")) and not _secret(name, value)
+        if (name in allowed or name.startswith("LC_"))
+        and not _secret(name, value)
+        and not any(secret in value for secret in known)
+        and not _holds_a_secret(value)
     }
     env["PATH"] = _search_path(env.get("PATH", ""))
     env["GIT_TERMINAL_PROMPT"] = "0"
@@ -123,6 +121,14 @@ def _git_settings(off: Sequence[str]) -> dict[str, str]:
 
 def _secret(name: str, value: str) -> bool:
     return _SECRET.search(name) is not None or _URL_PASSWORD.search(value) is not None
+
+
+@functools.lru_cache(maxsize=256)
+def _holds_a_secret(value: str) -> bool:
+    """Whether a value shows the form of a key or token, whoever named the variable."""
+    from drawbar.stores.redaction.format_scan import format_scanner
+
+    return bool(format_scanner().scan(value, base=0, edge=-1, final=True).spans)
 
 
 def _search_path(path: str) -> str:
