@@ -1,0 +1,34 @@
+"""A native write replaces the file: none takes over another user's or a write-protected one (QLT-10, BND-7)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from drawbar.boundary.native_files import WriteRefused, write_target
+from drawbar.boundary.roots import pin_root
+from drawbar.contracts.boundary import PathUse, Target
+
+
+@pytest.mark.clause("QLT-10", "BND-7")
+@pytest.mark.parametrize(("name", "mode"), [("locked.txt", 0o444), ("bare/config", 0o644)])
+def test_what_a_replacement_would_change_but_bytes_is_refused(
+    git_repo: Callable[..., Path], name: str, mode: int
+) -> None:
+    root = git_repo({"locked.txt": "old\n", "bare/config": "old\n", "bare/HEAD": "x\n"})
+    for folder in ("objects", "refs"):
+        (root / "bare" / folder).mkdir()
+    path = root / name
+    path.chmod(mode)
+    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    target = Target(PathUse("path", name, "write"), path, name, os.open(path, os.O_RDONLY), parent, path.name)
+    try:
+        with pytest.raises(WriteRefused):
+            write_target(target, b"new\n", root=pin_root(root, hidden=[]), expected_sha256=None, overwrite=True)
+    finally:
+        target.close()
+    assert path.read_text() == "old\n"
+    assert path.stat().st_mode & 0o777 == mode
