@@ -13,6 +13,7 @@ from drawbar.contracts.events.base import Payload
 if TYPE_CHECKING:
     from drawbar.contracts.boundary import CommandRunner, NetworkGate, PathUse, PinnedRoot, Verdict
     from drawbar.contracts.capability import CapabilitySet
+    from drawbar.contracts.engine import Redactor
     from drawbar.contracts.question import Questioner
 
 __all__ = [
@@ -151,6 +152,8 @@ class ToolContext:
     """Asks a person on every surface (SES-19); None where nobody is ever asked."""
     network: NetworkGate | None = None
     """The run's way to the network, through the allow-list (BND-13)."""
+    redactor: Redactor | None = None
+    """The process's redactor, for what a tool writes to disk after its call has ended (QLT-20)."""
 
 
 class Tool(Protocol):

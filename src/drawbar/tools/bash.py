@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Final, Literal
 
@@ -9,6 +10,7 @@ from drawbar.contracts.boundary import CommandRequest, CommandResult, Verdict
 from drawbar.contracts.codec import Meta, Request
 from drawbar.contracts.tool import ToolContext, ToolResult, ToolSpec
 from drawbar.tools.escapes import plain_text
+from drawbar.tools.jobs import JobTable, job_report
 from drawbar.tools.truncation import MAX_BYTES, MAX_LINES, clip, count, head, size, tail
 
 __all__ = ["LIMIT_MAX_S", "LIMIT_S", "BashInput", "BashTool", "plain_output"]
@@ -22,6 +24,9 @@ HEAD_BYTES: Final = 4 * 1024
 TAIL_BYTES: Final = MAX_BYTES
 _NOTES_BYTES: Final = 1024
 _ROOM_LINES: Final = MAX_LINES - 20
+
+_FIRST_LOOK_S: Final = 0.3
+"""How long the start of a job is watched, so that one that fails at once says so at once."""
 
 _OVERWRITTEN: Final = re.compile(r"[^\n]*\r(?=[^\n])")
 
@@ -46,10 +51,31 @@ class BashInput(Request):
         ]
         | None
     ) = None
+    background: Annotated[
+        bool, Meta(description="Start it as a background job and return at once; job_output shows how it goes.")
+    ] = False
+    hosts: (
+        Annotated[
+            list[Annotated[str, Meta(min_length=1, max_length=300)]],
+            Meta(max_length=16, description="Network hosts (`name` or `name:port`) that it must reach; usually none."),
+        ]
+        | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        if self.background and self.scope == "outside":
+            raise ValueError("a command in the scope `outside` can't be a background job; leave `background` out")
 
 
 class BashTool:
-    """Runs a command where the gate decided, in the working directory of the pinned root (QLT-11)."""
+    """Runs a command where the gate decided, in the working directory of the pinned root (QLT-11).
+
+    Args:
+        jobs: where the background jobs that it starts are found again; a table of its own if left out.
+    """
+
+    def __init__(self, jobs: JobTable | None = None) -> None:
+        self._jobs = JobTable() if jobs is None else jobs
 
     spec = ToolSpec(
         name="bash",
@@ -62,18 +88,23 @@ class BashTool:
         input=BashInput,
         kind="execute",
         command=lambda given: given.command,
+        hosts=lambda given: given.hosts or (),
         limit_s=LIMIT_S,
         limit_max_s=LIMIT_MAX_S,
         guidance=(
             "Use bash to build, test, run and use git; for looking at files use read, grep, find and ls.",
             "Commands must not wait for input: pass flags such as --yes, and use git --no-pager. Set `timeout` for "
             "what takes more than ten minutes.",
+            "Start servers, watchers and whatever takes longer than half an hour with `background`; see how they go "
+            "with job_output, and end them with job_stop.",
             "When the sandbox denies something, say so in your answer instead of working around it.",
         ),
     )
 
     async def run(self, verdict: Verdict, context: ToolContext) -> ToolResult:
         given: BashInput = verdict.input
+        if given.background:
+            return await self._start(given, verdict, context)
         limit = given.timeout or LIMIT_S
         result = await context.commands.run(
             CommandRequest(
@@ -83,6 +114,8 @@ class BashTool:
                 on_output=context.on_output,
                 head_bytes=HEAD_BYTES,
                 tail_bytes=TAIL_BYTES,
+                hosts=verdict.hosts,
+                call_id=context.call_id,
             )
         )
         text, cut = _report(result, limit)
@@ -96,6 +129,35 @@ class BashTool:
             artifact=artifact,
             details={"fullOutputPath": artifact} if artifact else None,
         )
+
+    async def _start(self, given: BashInput, verdict: Verdict, context: ToolContext) -> ToolResult:
+        """Start a background job, and say how to see it again (BND-14)."""
+        entry = self._jobs.new(given.command, context)
+        try:
+            entry.job = await context.commands.start(
+                CommandRequest(
+                    argv=(*SHELL, given.command),
+                    scope=verdict.scope,
+                    limit_s=given.timeout or math.inf,
+                    on_output=entry.feed,
+                    head_bytes=0,
+                    tail_bytes=0,
+                    hosts=verdict.hosts,
+                    call_id=context.call_id,
+                ),
+                entry.end,
+            )
+        except BaseException:
+            entry.forget()
+            raise
+        self._jobs.add(entry)
+        await entry.job.wait(_FIRST_LOOK_S)
+        said = (
+            f"Started job {entry.id}. It goes on until it ends, job_stop ends it, or this run ends. "
+            f"job_output {{job: {entry.id}}} shows its output and whether it still runs; the whole output is kept "
+            f"beside the run as {entry.file}, which no tool can open."
+        )
+        return job_report(entry, said)
 
 
 def _report(result: CommandResult, limit_s: float) -> tuple[str, bool]:

@@ -187,6 +187,7 @@ class GatedExecutor:
             on_output=on_output,
             emit=record.emit,
             keep_output=full.keep,
+            redactor=self._redactor,
         )
         limit = _limit(tool.spec, verdict.input)
         task = asyncio.create_task(tool.run(verdict, context), name=f"{tool.spec.name} {item.call.id}")
