@@ -219,7 +219,7 @@ asyncio.run(main())
 async def test_what_a_killed_harness_could_not_look_at_the_next_one_does(
     make: BoxMaker, nested: Path, tmp_path: Path
 ) -> None:
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
     done = subprocess.run([sys.executable, "-c", CRASH, nested, tmp_path], env=environment, check=False)
     assert done.returncode == -9
     assert (nested / "planted").exists()

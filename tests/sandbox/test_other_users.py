@@ -21,6 +21,8 @@ AREAS += [
     "test_trial.py",
     "test_aliases.py",
     "test_roots.py",
+    "test_git_settings.py",
+    "test_git_planted.py",
     "test_enter.py",
     "test_host.py",
     "test_kernel.py",
