@@ -42,9 +42,9 @@ def explain(stderr: str) -> str | None:
         )
     if _GIT.search(text):
         return (
-            "The sandbox keeps .git/config, .git/hooks and .git/info read-only, so that no program can be planted "
-            "there; commit, branch, rebase and tag work. Leave out -u or --set-upstream, and pass settings with "
-            "git -c for one command."
+            "The sandbox keeps .git/hooks read-only, and .git/config where git could not write it, so that no program "
+            "can be planted there; commit, branch, rebase and tag work. What was to be set there was not set: pass "
+            "settings with git -c for one command, or ask the person to run that command."
         )
     if _READ_ONLY.search(text):
         return (
