@@ -157,7 +157,10 @@ async def test_another_pid_namespace_is_refused_outside_the_family_too(tmp_path:
 @contextlib.contextmanager
 def stranger() -> Iterator[int]:
     """A sleeping process outside of this one's family."""
-    code = "import os, subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True, stdout=2).pid)"
+    code = (
+        "import subprocess as s; quiet = dict(stdout=s.DEVNULL, stderr=s.DEVNULL)\n"
+        "print(s.Popen(['sleep', '60'], start_new_session=True, **quiet).pid)"
+    )
     pid = int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
     try:
         yield pid
