@@ -213,7 +213,7 @@ async def test_a_change_under_the_sandbox_makes_a_new_one(
     box = make(root, deny_read=(".env",))
     await box.text("true")
     before = inside(box)
-    attack = "echo x >>.git/config"
+    attack = "echo x >>.git/config; cmp -s .git/config .git/HEAD"
     if change == "config replaced":
         git(root, "config", "user.name", "By the person")  # git renames a new file over the old one
     elif change == "hooks replaced":

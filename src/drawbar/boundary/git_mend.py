@@ -52,7 +52,10 @@ def mend_folder(place: Place, before: FolderState | None) -> list[str]:
     known = FolderState() if before is None else before
     said = list(_links(place, known))
     said += _commondir(place, known)
+    now = dict(odd_names(place.fd))
     for name in CONFIGS:
+        if name in now and now[name] == known.odd.get(name):
+            continue
         said += mend_config(place, name, known.config.get(name, []))
     said += mend_hooks(place, "hooks", known.hooks)
     said += _steps(place, known)

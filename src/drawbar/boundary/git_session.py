@@ -76,7 +76,8 @@ class GitSession:
         """
         said = [f"{path} would send git to another folder; it was removed" for path in remove_redirects(mounts)]
         said += self._settings.carry_over()
-        return said + await self._watch.after(mounts.read_only)
+        # Mounts aren't trusted: a rename of the person's own takes one away under a running command.
+        return said + await self._watch.after()
 
     def after_job(self, mounts: GitMounts) -> None:
         """A background job has ended: as :meth:`after`; what there is to say is said with the next command."""

@@ -92,6 +92,8 @@ class GitWatch:
             self.begin()
         if self._looking is not None and not self._looking.done():
             await asyncio.shield(self._looking)
+        if self._running == 0 and self._seen is not None:
+            self._refresh(self._seen)
         self._running += 1
         if self._running == 1 and self._seen is not None:
             self._write_record(self._seen)
@@ -130,6 +132,15 @@ class GitWatch:
         found = await search(self._root.path, LIMIT_S)
         self._seen = _Seen() if found is None else self._observed(found)
         self._at = time.monotonic()
+
+    def _refresh(self, seen: _Seen) -> None:
+        """The person may have changed a known git folder since the look: what it holds now is theirs."""
+        inside = [os.path.relpath(path, self._root.path) for path in seen.folders if self._is_below(path)]
+        for path, fd in self._places(inside):
+            seen.folders[str(path)] = observe(fd)
+
+    def _is_below(self, path: str) -> bool:
+        return Path(path).is_relative_to(self._root.path)
 
     def _observed(self, found: Found) -> _Seen:
         seen = _Seen(privileged=set(found.privileged))
