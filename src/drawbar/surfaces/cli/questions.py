@@ -18,7 +18,9 @@ __all__ = ["answer_text", "ask_lines", "prompt_of", "question_lines", "ways_of"]
 INDENT = 2
 GAP = 2
 NARROWEST = 16
-"""Columns that a choice's own words get beside its sketch, however narrow that is."""
+"""Columns that running text gets, however narrow the terminal is."""
+BLOCK = 28
+"""Columns of a choice with its sketch, however narrow that is: its words need them."""
 
 
 def ask_lines(ask: QuestionAsk, look: Look) -> list[str]:
@@ -120,7 +122,7 @@ def _block(key: str, choice: Choice, look: Look) -> _Block:
         rule = line * look.width
         room = look.width - INDENT
         return _Block(_words(key, choice, room), [rule, *_whole(sketch, look.width), rule], look.width, open=True)
-    width = min(max(widest + 4, NARROWEST), look.width - INDENT)
+    width = min(max(widest + 4, BLOCK), look.width - INDENT)
     inner = width - 4
     frame = [f"{bar} {text}{' ' * (inner - cells(text))} {bar}" for text in sketch]
     rule = line * (inner + 2)
