@@ -213,9 +213,11 @@ async def test_a_change_under_the_sandbox_makes_a_new_one(
     box = make(root, deny_read=(".env",))
     await box.text("true")
     before = inside(box)
-    attack = "echo x >>.git/config; cmp -s .git/config .git/HEAD"
+    kept = b""
+    attack = "printf '[core]\\nfsmonitor = evil\\n' >>.git/config"
     if change == "config replaced":
         git(root, "config", "user.name", "By the person")  # git renames a new file over the old one
+        kept = (root / ".git/config").read_bytes()
     elif change == "hooks replaced":
         (root / ".git" / "hooks").rename(root / ".git" / "old-hooks")
         (root / ".git" / "hooks").mkdir()
@@ -233,7 +235,12 @@ async def test_a_change_under_the_sandbox_makes_a_new_one(
         box.runner.begin_turn()
         attack = "echo x >>alias"
     result = await box.sh(attack)
-    assert result.exit_code != 0
+    if change == "config replaced":
+        # The command writes the session's copy; the file that the person's git reads is what the person made it.
+        assert (root / ".git/config").read_bytes() == kept
+        assert "core.fsmonitor: set for this session's commands only" in (result.denial or "")
+    else:
+        assert result.exit_code != 0
     assert "PRIVATE" not in result.output
     assert inside(box) is not before
     if change == "alias added":
