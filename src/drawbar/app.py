@@ -30,7 +30,7 @@ from drawbar.stores.runs import RunStore
 if TYPE_CHECKING:
     from drawbar.boundary.gate import PolicyGate
     from drawbar.boundary.runner import SandboxRunner
-    from drawbar.contracts.boundary import CommandRunner, PinnedRoot, Policy, SandboxBackend, StandingRule
+    from drawbar.contracts.boundary import CommandRunner, NetworkGate, PinnedRoot, Policy, SandboxBackend, StandingRule
     from drawbar.contracts.capability import CapabilitySet, Scope
     from drawbar.contracts.decision import GateDecision, PolicyFile
     from drawbar.contracts.engine import Engine, Redactor
@@ -374,22 +374,31 @@ class _Assembly:
         specs += [typed_spec(name) for name in typed]
         return PolicyGate(policy, {spec.name: spec for spec in specs}, rules_for_commands=self.namespaced())
 
-    def runner(self, policy: Policy, *, private_tmp: Path, marker: str) -> SandboxRunner:
+    def runner(
+        self, policy: Policy, *, private_tmp: Path, marker: str, network: NetworkGate | None = None
+    ) -> SandboxRunner:
         """What runs commands under a policy: a run's tools and ``drawbar sandbox`` alike."""
         from drawbar.boundary.runner import SandboxRunner
 
         return SandboxRunner(
-            policy, backend=self.backend(), private_tmp=private_tmp, environ=self._environ, marker=marker
+            policy,
+            backend=self.backend(),
+            private_tmp=private_tmp,
+            environ=self._environ,
+            marker=marker,
+            network=network,
         )
 
     def equip(self, live: LiveRun, record: RunRecord, policy: Policy, capabilities: CapabilitySet) -> Equipment:
+        from drawbar.boundary.proxy import NetworkProxy
         from drawbar.contracts.tool import ToolContext
         from drawbar.tools.executor import GatedExecutor
         from drawbar.tools.registry import builtin_tools
 
         tools = [tool for tool in builtin_tools() if tool.spec.name in policy.tools]
         private_tmp = self._layout.session_tmp(record.session_id)
-        runner = self.runner(policy, private_tmp=private_tmp, marker=f"{MARKER}={live.id}")
+        network = NetworkProxy(policy.network, live.emit)
+        runner = self.runner(policy, private_tmp=private_tmp, marker=f"{MARKER}={live.id}", network=network)
         context = ToolContext(
             root=policy.root,
             commands=runner,
@@ -402,7 +411,15 @@ class _Assembly:
                 "workspace_root": str(policy.root.path),
             },
             questions=live,
+            network=network,
         )
+
+        async def close() -> None:
+            try:
+                await runner.close()
+            finally:
+                await network.close()
+
         executor = GatedExecutor(
             gate=self._session_rules.gate(
                 self.gate(policy, offered=True), session_id=record.session_id, root=str(policy.root.path)
@@ -415,4 +432,4 @@ class _Assembly:
             clock=self._clock,
             emit_durable=live.emit_durable,
         )
-        return Equipment(executor=executor, trial=runner.trial, begin_turn=runner.begin_turn, close=runner.close)
+        return Equipment(executor=executor, trial=runner.trial, begin_turn=runner.begin_turn, close=close)

@@ -1,14 +1,14 @@
 """Settings from files, by precedence: caller, environment, trusted project, user, default (CON-36).
 
 A project's own file is repository content. Until a person has trusted that exact content it may only
-narrow: a stricter approval mode, the sandbox on, more paths that must not be read.
+narrow: a stricter approval mode, the sandbox on, more paths that must not be read, fewer network hosts.
 """
 
 from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -22,7 +22,7 @@ __all__ = ["Settings", "load_settings"]
 
 PROJECT_FILE = Path(".drawbar") / "config.toml"
 _KEYS = {"account", "model", "effort", "approval", "sandbox", "deny_read", "network"}
-_NARROWING = {"approval", "sandbox", "deny_read"}
+_NARROWING = {"approval", "sandbox", "deny_read", "network"}
 _MAX_BYTES = 1024 * 1024
 
 
@@ -58,9 +58,13 @@ def load_settings(config: Path, data: Path, root: Path | None) -> Settings:
         if project.get("sandbox") == "off":
             dropped.append("sandbox")
             del project["sandbox"]
+        if "network" in project:
+            project["network"], widens = _narrowed(settings.network, project["network"])
+            dropped += ["network"] if widens else []
         if dropped:
             notices.append(
-                f"{PROJECT_FILE} of this project isn't trusted, so it may only narrow; ignored: {', '.join(dropped)}"
+                f"{PROJECT_FILE} of this project isn't trusted, so it may only narrow; ignored: "
+                f"{', '.join(sorted(dropped))}"
             )
         project = {key: value for key, value in project.items() if key in _NARROWING}
     return replace(
@@ -74,6 +78,14 @@ def load_settings(config: Path, data: Path, root: Path | None) -> Settings:
         network=tuple(project.get("network", settings.network)),
         notices=tuple(notices),
     )
+
+
+def _narrowed(user: Sequence[str], project: Sequence[str]) -> tuple[list[str], bool]:
+    """The hosts that both list, and whether the project lists one that the user doesn't."""
+    from drawbar.boundary.hosts import AllowList, common_entries
+
+    listed = AllowList(user)
+    return list(common_entries(user, project)), not all(listed.covers(entry) for entry in project)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -111,6 +123,18 @@ def _check(path: Path, values: Mapping[str, Any]) -> None:
         listed: Any = values.get(key, [])
         if not isinstance(listed, list) or not all(isinstance(item, str) and item for item in listed):  # pyright: ignore[reportUnknownVariableType]
             raise InvalidInput(f"{path}: {key} must be a list of non-empty {what}", field=key)
+    _check_hosts(path, values.get("network", []))
+
+
+def _check_hosts(path: Path, hosts: Sequence[str]) -> None:
+    if not hosts:
+        return
+    from drawbar.boundary.hosts import AllowList, HostRefused
+
+    try:
+        AllowList(hosts)
+    except HostRefused as error:
+        raise InvalidInput(f"{path}: network: {error}", field="network") from error
 
 
 def _trusted(data: Path, path: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drawbar.config import load_settings
+from drawbar.config import Settings, load_settings
 from drawbar.contracts.errors import AccountUnavailable, InvalidInput
 from drawbar.stores.accounts import Accounts
 from drawbar.stores.redaction import SecretRedactor
@@ -101,3 +101,50 @@ def test_a_credential_is_known_to_the_redactor_and_shown_nowhere() -> None:
     accounts = Accounts({"ANTHROPIC_API_KEY": "plain-looking-but-secret-7731"}, redactor)
     assert "7731" not in redactor.text("key is plain-looking-but-secret-7731.")
     assert "7731" not in repr(accounts.resolve(None))
+
+
+def hosts(tmp_path: Path, user: str, project: str | None = None, *, trusted: bool = False) -> Settings:
+    config, data, root = tmp_path / "config", tmp_path / "data", tmp_path / "root"
+    for folder in (config, data, root / ".drawbar"):
+        folder.mkdir(parents=True, exist_ok=True)
+    (config / "config.toml").write_text(user)
+    if project is not None:
+        file = root / ".drawbar" / "config.toml"
+        file.write_text(project)
+        if trusted:
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()
+            (data / "trust.json").write_text(json.dumps({"files": {str(file): digest}}))
+    return load_settings(config, data, root)
+
+
+@pytest.mark.clause("BND-13", "CON-36")
+class TestNetwork:
+    USER = 'network = ["example.com", "packages.test:443"]'
+
+    def test_an_untrusted_project_keeps_only_hosts_that_the_user_lists_too(self, tmp_path: Path) -> None:
+        settings = hosts(tmp_path, self.USER, 'network = ["api.example.com", "evil.test", "*.example.com:443"]')
+        assert settings.network == ("api.example.com", "*.example.com:443")
+        assert "network" in settings.notices[0]
+
+    def test_an_untrusted_project_that_only_narrows_is_heeded_in_silence(self, tmp_path: Path) -> None:
+        settings = hosts(tmp_path, self.USER, 'network = ["packages.test:443"]')
+        assert settings.network == ("packages.test:443",)
+        assert settings.notices == ()
+        assert hosts(tmp_path, self.USER, "network = []").network == ()
+
+    def test_an_untrusted_project_opens_nothing_where_the_user_listed_nothing(self, tmp_path: Path) -> None:
+        assert hosts(tmp_path, "", 'network = ["example.com"]').network == ()
+
+    def test_a_trusted_project_lists_its_own(self, tmp_path: Path) -> None:
+        assert hosts(tmp_path, self.USER, 'network = ["crates.io"]', trusted=True).network == ("crates.io",)
+        assert hosts(tmp_path, self.USER, 'model = "m"', trusted=True).network == ("example.com", "packages.test:443")
+
+    @pytest.mark.parametrize(
+        "entry", ["*", "*.com", "https://a.test", "169.254.169.254", "0x7f.1", "a b", "a@b", "a.test:0"]
+    )
+    def test_an_entry_that_can_not_be_one_is_named_with_its_file(self, tmp_path: Path, entry: str) -> None:
+        with pytest.raises(InvalidInput, match=r"config\.toml: network: ") as caught:
+            hosts(tmp_path, f'network = ["{entry}"]')
+        assert caught.value.facts["field"] == "network"
+        with pytest.raises(InvalidInput, match=r"\.drawbar/config\.toml: network: "):
+            hosts(tmp_path, "", f'network = ["example.com", "{entry}"]')

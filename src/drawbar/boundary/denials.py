@@ -52,7 +52,10 @@ def explain(stderr: str) -> str | None:
             "Write there instead; retrying elsewhere won't work."
         )
     if _NO_NETWORK.search(text):
-        return "The sandbox has no network. Work with what is installed; retrying won't help."
+        return (
+            "The sandbox has no network but the hosts that are listed or named in the call's `hosts`, and those only "
+            "for programs that heed HTTPS_PROXY. Work with what is installed, or name the hosts; retrying won't help."
+        )
     if _TRACE.search(text):
         return "The sandbox allows no tracing or debugging of processes (ptrace)."
     if _HOME.search(text):

@@ -434,7 +434,11 @@ class CommandRunner(Protocol):
 class Attachment(Protocol):
     """The proxy as one sandbox has it; ``call_id`` says whose connections are being decided now."""
 
-    call_id: str
+    @property
+    def call_id(self) -> str: ...
+
+    @call_id.setter
+    def call_id(self, value: str) -> None: ...
 
     async def close(self) -> None:
         """Take the sandbox's way out away; safe to call twice."""

@@ -9,10 +9,14 @@ from drawbar.tools.capabilities import CapabilitiesTool
 from drawbar.tools.edit import EditTool
 from drawbar.tools.find import FindTool
 from drawbar.tools.grep import GrepTool
+from drawbar.tools.job_output import JobOutputTool
+from drawbar.tools.job_stop import JobStopTool
+from drawbar.tools.jobs import JobTable
 from drawbar.tools.ls import LsTool
 from drawbar.tools.read import ReadTool
 from drawbar.tools.search.sandboxed import SearchPrograms
 from drawbar.tools.todo import TodoTool
+from drawbar.tools.web_fetch import WebFetchTool
 from drawbar.tools.write import WriteTool
 
 __all__ = ["builtin_tools"]
@@ -25,15 +29,19 @@ def builtin_tools(programs: SearchPrograms | None = None) -> list[Tool]:
         programs: what ``grep`` and ``find`` may use; what this machine has if left out.
     """
     found = programs or SearchPrograms()
+    jobs = JobTable()
     return [
         ReadTool(),
         WriteTool(),
         EditTool(),
-        BashTool(),
+        BashTool(jobs),
         GrepTool(found),
         FindTool(found),
         LsTool(),
         TodoTool(),
         CapabilitiesTool(),
+        JobOutputTool(jobs),
+        JobStopTool(jobs),
         AskUserTool(),
+        WebFetchTool(),
     ]
