@@ -139,8 +139,10 @@ async def test_a_bomb_is_cut_off_at_the_cap_not_unpacked(monkeypatch: pytest.Mon
     monkeypatch.setattr(fetching, "MAX_BODY_BYTES", 1 << 20)
     bomb = gzip.compress(b"0" * (200 << 20), 1)
     began = time.monotonic()
-    result = await page(typed(bomb, "text/plain", "Content-Encoding: gzip"))
+    kept = Kept()
+    result = await page(typed(bomb, "text/plain", "Content-Encoding: gzip"), kept=kept)
     assert "only the first" in result.joined
+    assert len(kept.text) == 1 << 20
     assert len(result.joined) < 60_000
     assert time.monotonic() - began < 10
 
