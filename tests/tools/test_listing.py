@@ -232,6 +232,7 @@ def test_the_tool_list_is_the_same_bytes_each_time() -> None:
     assert listed() == listed()
     assert [tool.spec.name for tool in builtin_tools()] == [
         "read", "write", "edit", "bash", "grep", "find", "ls", "todo_write", "get_capabilities",
+        "job_output", "job_stop", "ask_user", "web_fetch",
     ]  # fmt: skip
 
 
@@ -242,12 +243,13 @@ def test_the_tool_list_is_the_same_bytes_each_time() -> None:
         ("read", {"path", "offset", "limit"}),
         ("write", {"path", "content"}),
         ("edit", {"path", "edits"}),
-        ("bash", {"command", "timeout", "scope"}),
+        ("bash", {"command", "timeout", "scope", "background", "hosts"}),
         ("grep", {"pattern", "path", "glob", "ignoreCase", "literal", "context", "limit"}),
         ("find", {"pattern", "path", "limit"}),
         ("ls", {"path", "limit"}),
         ("todo_write", {"items"}),
         ("get_capabilities", set()),
+        ("ask_user", {"questions", "ui_sketch"}),
     ],
 )
 def test_argument_names_are_the_shared_ones_and_strict(tool: str, arguments: set[str]) -> None:
