@@ -59,6 +59,7 @@ def make_box(
     read_only: bool = False,
     unconfined: Any = None,
     keep: bool = True,
+    network_gate: Any = None,
     **policy: Any,
 ) -> Box:
     """A runner for ``root``, with the harness's own folder and the private folder made in ``folder``."""
@@ -75,6 +76,7 @@ def make_box(
         marker=MARKER,
         unconfined=unconfined,
         keep=keep,
+        network=network_gate,
     )
     return Box(root=pinned.path, hidden=hidden, private=hidden / "private", runner=runner)
 

@@ -346,3 +346,33 @@ async def test_any_shell_of_the_system_will_do(
         assert (await box.sh(f"sleep {sleeper}", limit_s=0.2)).cause == "timeout"
         assert "PRIVATE" not in await box.text("env; pwd")
     assert alive(sleeper) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "prlimit --pid 1 --nofile=64:64",
+        "renice -n 5 -p 1",
+        "ionice -c 3 -p 1",
+        "chrt -b -p 0 1",
+        "chmod 0700 /dev/shm",
+        "chmod 0700 /run",
+        "python3 -c 'import ctypes, os; "
+        'ctypes.CDLL("librt.so.1").mq_open(b"/left", os.O_CREAT | os.O_RDWR, 0o600, None)\'',
+    ],
+)
+@pytest.mark.clause("PRF-2", "BND-10")
+async def test_what_a_call_changes_around_it_does_not_reach_the_next(box: Box, change: str) -> None:
+    """Any process may set another's limits and priority, and the next call inherits them from its supervisor."""
+    if shutil.which(change.split()[0]) is None:
+        pytest.skip(f"{change.split()[0]} is not installed")
+    look = "ulimit -n; nice; ionice; chrt -p $$ | tail -2; stat -c %a /dev/shm /run"
+    fresh = await box.sh(look)
+    before = inside(box)
+    if (await box.sh(change)).exit_code != 0:
+        pytest.skip("the kernel doesn't allow it")
+    shown = await box.sh(look)
+    assert [line for line in shown.output.splitlines() if "pid" not in line] == [
+        line for line in fresh.output.splitlines() if "pid" not in line
+    ]
+    assert inside(box) is not before

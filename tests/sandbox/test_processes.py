@@ -426,3 +426,44 @@ async def test_one_result_whatever_a_child_writes(box: Box, code: int, out: byte
     assert result.exit_code == code
     assert result.output == out.decode("utf-8", "replace")
     assert result.left_behind == (1 if background else 0)
+
+
+SUPERVISOR_ATTACKS = (
+    "kill -9 {0}",
+    "kill -9 -{0}",
+    "kill -9 -1",
+    "kill -STOP {0}",
+    "python3 -c 'import resource; resource.prlimit({0}, resource.RLIMIT_CPU, (0, 0))'",
+    "python3 -c 'import signal, os; signal.pidfd_send_signal(os.open(\"/proc/{0}\", 0), 9)'",
+    "python3 -c 'import os; os.pidfd_open({0})'",
+    'python3 -c \'open("/proc/{0}/mem", "rb+")\'',
+    "python3 -c 'import fcntl; fcntl.fcntl(0, fcntl.F_SETOWN, {0})'",
+    "python3 -c 'import fcntl; fcntl.fcntl(0, fcntl.F_SETOWN, -{0})'",
+    "python3 -c 'import fcntl, struct; fcntl.fcntl(0, 15, struct.pack(\"ii\", 1, {0}))'",
+    "python3 -c 'import ctypes; exit(ctypes.CDLL(None).ptrace(16, {0}, 0, 0) == -1)'",
+    "python3 -c 'import ctypes; exit(ctypes.CDLL(None).syscall(200, {0}, 9) == -1)'",
+    "python3 -c 'import ctypes; exit(ctypes.CDLL(None).syscall(234, {0}, {0}, 9) == -1)'",
+)
+
+
+@pytest.mark.clause("BND-18", "QLT-12")
+@pytest.mark.parametrize("attack", SUPERVISOR_ATTACKS)
+async def test_without_namespaces_the_supervisor_is_beyond_its_command(
+    make: BoxMaker, git_repo: Callable[..., Path], attack: str
+) -> None:
+    """While it lives every orphan comes to it, so a process can shed its parents and its marker for nothing."""
+    box = make(git_repo(), sandbox="off", unconfined=Adopting())
+    sleeper = tag()
+    forget = f"env -i setsid sleep {sleeper} >/dev/null 2>&1 </dev/null & sleep 0.1; P=$PPID; "
+    result = await box.sh(forget + attack.format("$P").replace("'", '"').replace('\\"', "'") + " && echo done; true")
+    assert "done" not in result.output
+    assert result.exit_code == 0
+    assert result.left_behind == 1
+    assert alive(sleeper) == []
+
+
+@pytest.mark.clause("BND-18")
+async def test_without_namespaces_a_command_may_signal_its_own(make: BoxMaker, git_repo: Callable[..., Path]) -> None:
+    box = make(git_repo(), sandbox="off", unconfined=Adopting())
+    command = """sleep 60 & kill -9 $!; wait; bash -c 'trap "echo mine" USR1; kill -USR1 $$'; kill -0 $$ && echo ok"""
+    assert (await box.text(command)).split()[-2:] == ["mine", "ok"]

@@ -6,6 +6,7 @@ command could have written: mounts go over what exists, or below folders that ar
 
 from __future__ import annotations
 
+import glob
 import os
 import socket
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from drawbar.boundary.denials import explain
 from drawbar.boundary.enter import entered_argv, entry_program
 from drawbar.boundary.mounts import Anchor, Mount, MountTable, table_of
 from drawbar.boundary.seccomp import open_filter
-from drawbar.boundary.supervisor import SHELL, kept_argv, supervised_argv
+from drawbar.boundary.supervisor import QUEUES, SHELL, kept_argv, supervised_argv
 from drawbar.contracts.boundary import SandboxPlan, Trial, Wrapped
 
 __all__ = ["CALLS", "Bubblewrap", "PrivateFolderTampered"]
@@ -36,6 +37,13 @@ _BASE: Final = (
 )
 _DEVICES: Final = ("kvm", "fuse", "dri", "net", "snd", "vhost-net", "kfd", "dxg")
 """Devices of the machine that an unconfined command keeps, besides graphics cards by name."""
+
+_KERNEL_PROGRAMS: Final = (
+    *("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hotplug"),
+    *("/proc/sys/kernel/poweroff_cmd", "/proc/sys/fs/binfmt_misc", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper"),
+)
+"""Where root tells the kernel which program to run: one that is run so belongs to no namespace and ends with none."""
+_MESSAGE_QUEUES: Final = "/proc/sys/fs/mqueue"
 
 _DANGEROUS_CAPABILITIES: Final = (
     *("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_SYS_BOOT", "CAP_MKNOD"),
@@ -113,6 +121,9 @@ class Bubblewrap:
         """
         shell = _unreadable_shell()
         options = ["--ro-bind", str(calls), CALLS, "--perms", "0111", "--ro-bind-data", str(shell), _SHELL]
+        if plan.scope != "outside" and os.path.isdir(_MESSAGE_QUEUES):
+            # Queues outlive their processes, and only a mount shows whether there are any.
+            options += ["--mqueue", QUEUES]
         try:
             return self._wrap(plan, kept_argv(_SHELL, confined=plan.scope != "outside"), options, shell)
         except BaseException:
@@ -168,6 +179,8 @@ class Bubblewrap:
         options = ["--bind", "/", "/", "--dev", "/dev", *_devices(), "--proc", "/proc"]
         options += _mount_options(table_of(plan).mounts)
         if os.geteuid() == 0:
+            for path in (*_KERNEL_PROGRAMS, *glob.glob("/sys/fs/cgroup/*/release_agent")):
+                options += ["--ro-bind-try", path, path]
             for capability in _DANGEROUS_CAPABILITIES:
                 options += ["--cap-drop", capability]
         else:

@@ -47,6 +47,8 @@ class Passage:
 
     def __init__(self, streams: Streams, *, namespaced: bool) -> None:
         self._streams = streams
+        # Before anything else is opened, which would take the number of a descriptor that is closed.
+        self._source = None if streams.stdin_fd is None else _duplicate(streams.stdin_fd)
         self._namespaced = namespaced
         self._taker = _Taker()
         self._pump: Pump | None = None
@@ -80,7 +82,8 @@ class Passage:
         self._write_end = None
         if self._streams.stdin_fd is not None and sink is not None:
             end = _END_OF_INPUT if self._terminal is not None else None
-            self._pump = Pump(self._streams.stdin_fd, sink, end=end)
+            self._pump = Pump(self._source, sink, end=end)
+            self._source = None
         if self._streams.started is not None:
             self._streams.started(_Running(tree, self._terminal))
         return word
@@ -98,6 +101,9 @@ class Passage:
         if self._write_end is not None:
             os.close(self._write_end)
             self._write_end = None
+        if self._source is not None:
+            os.close(self._source)
+            self._source = None
         self._taker.close()
 
 
@@ -167,12 +173,12 @@ class Pump:
     """Moves input from one descriptor to another, at most one chunk ahead of whoever reads it.
 
     Args:
-        source: read to its end; it is duplicated, and never made non-blocking, since others may share it.
+        source: read to its end and closed; never made non-blocking, since others may share it. None is at its end.
         sink: non-blocking; closed at the end unless ``end`` says what ends input there.
         end: what a terminal takes for the end of input; None closes the sink instead.
     """
 
-    def __init__(self, source: int, sink: int, *, end: bytes | None) -> None:
+    def __init__(self, source: int | None, sink: int, *, end: bytes | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._sink = sink
         self._end = end
@@ -180,11 +186,8 @@ class Pump:
         self._at_line_start = True
         self._ended = self._closed = self._watched = False
         self._task: asyncio.Handle | None = None
-        try:
-            self._source: int | None = os.dup(source)
-        except OSError:
-            self._source = None
-        if self._source is None:
+        self._source = source
+        if source is None:
             self._finish()
         else:
             self._wait()
@@ -257,6 +260,13 @@ class Pump:
         self._loop.remove_writer(self._sink)
         if not self._ended:
             self._wait()
+
+
+def _duplicate(fd: int) -> int | None:
+    try:
+        return os.dup(fd)
+    except OSError:
+        return None
 
 
 def _settle(future: asyncio.Future[bool], value: bool) -> None:

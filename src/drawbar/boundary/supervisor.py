@@ -38,6 +38,8 @@ INPUT_FD: Final = 4
 _CHILD_PID: Final = re.compile(rb'"child-pid": ([1-9][0-9]{0,9})\b')
 _LONGEST: Final = 64
 SHELL: Final = "/bin/sh"
+QUEUES: Final = "/dev/.drawbar/queues"
+"""Where a kept sandbox shows its POSIX message queues, which outlive the processes that made them."""
 _NAME: Final = "drawbar"
 
 # As a session's first process the shell gets the terminal that it opens as its controlling one, and the command in
@@ -69,7 +71,7 @@ while read -r given; do
   . "$given"
   said=done
   if [ "$1" = confined ]; then
-    for left in /dev/shm/* /dev/shm/.[!.]* /dev/shm/..?* /run/* /run/.[!.]* /run/..?*; do
+    for left in /dev/shm/* /dev/shm/.[!.]* /dev/shm/..?* /run/* /run/.[!.]* /run/..?* /dev/.drawbar/queues/*; do
       case $known in *" $left "*) continue ;; esac
       if [ -e "$left" ] || [ -h "$left" ]; then said=soiled; fi
     done

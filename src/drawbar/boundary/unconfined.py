@@ -1,7 +1,8 @@
 """Commands without the file sandbox: still a session of their own, still ended whole (BND-18).
 
 Where namespaces can be had, the harness's folders stay masked and a PID namespace ends what is left. Elsewhere a
-supervisor that adopts orphans does, and a marker in the environment finds what escaped even that.
+supervisor that adopts orphans does; a filter keeps the command from ending it, and a marker in the environment finds
+what escaped even that.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final
 
 from drawbar.boundary import subreaper
 from drawbar.boundary.processes import carriers, signal_all
+from drawbar.boundary.shield import open_shield
 from drawbar.contracts.boundary import SandboxPlan, Trial, Wrapped
 
 __all__ = ["Adopting", "end_carriers", "pid_namespace_available"]
@@ -65,11 +67,13 @@ class Adopting:
         """
         if plan.scope != "outside":
             raise ValueError(f"no namespaces, so nothing can be confined to scope {plan.scope}")
+        shield = open_shield()
         ours, theirs = socket.socketpair()
         env = dict(plan.env) | {CALL_MARK: secrets.token_hex(8)}
         return Wrapped(
-            argv=[sys.executable, "-I", "-S", subreaper.__file__, *argv],
+            argv=[sys.executable, "-I", "-S", subreaper.__file__, "-" if shield is None else str(shield), *argv],
             env=env,
+            pass_fds=() if shield is None else (shield,),
             cwd=str(plan.cwd),
             control_fd=theirs.detach(),
             talk_fd=ours.detach(),
@@ -83,7 +87,7 @@ class Adopting:
 def end_carriers(env: Mapping[str, str]) -> int:
     """Kill every process that carries the call's mark; how many there were.
 
-    A command may have killed its supervisor, and then its orphans went elsewhere.
+    Where no filter kept it from that, a command may have killed its supervisor, and its orphans went elsewhere.
     """
     mark = env.get(CALL_MARK)
     if mark is None:
