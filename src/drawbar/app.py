@@ -243,6 +243,7 @@ async def open_sandbox(
         WorkspaceRefused: the folder can't be a workspace (BND-1).
         StorageFailed: the temporary folder can't be made.
     """
+    from drawbar.boundary.proxy import NetworkProxy
     from drawbar.stores.scratch import kept_scratch, passing_scratch
 
     environment = dict(os.environ if environ is None else environ)
@@ -252,11 +253,16 @@ async def open_sandbox(
     policy = assembly.folder_policy(folder, approval="read-only" if scope == "read-only" else "ask")
     scratch = passing_scratch() if session is None else kept_scratch(Layout.resolve(environment), session)
     with scratch as private_tmp:
-        runner = assembly.runner(policy, private_tmp=private_tmp, marker=f"{MARKER}=sandbox")
+        # There is no run and so no log: whoever typed the command sees what it says of a host that was refused.
+        network = NetworkProxy(policy.network, lambda _decision: None)
+        runner = assembly.runner(policy, private_tmp=private_tmp, marker=f"{MARKER}=sandbox", network=network)
         try:
             yield runner
         finally:
-            await runner.close()
+            try:
+                await runner.close()
+            finally:
+                await network.close()
 
 
 class _Assembly:

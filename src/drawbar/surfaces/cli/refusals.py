@@ -27,7 +27,6 @@ _COMMANDS: Final[dict[str, str]] = {
     "rpc": "use `--json` or the Python API",
     "mcp": "only the built-in tools are there",
     "prune": "a settled run's folder may be removed by hand; run `drawbar reindex` afterwards",
-    "sandbox": "`drawbar doctor` tries the sandbox with a real command",
     "broker": "this release runs on one machine",
     "host": "this release runs on one machine",
     "hosts": "this release runs on one machine",

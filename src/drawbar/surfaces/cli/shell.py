@@ -7,13 +7,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from drawbar.surfaces.cli.refusals import refusal_of_command, refusal_of_option
 
-__all__ = ["Command", "Group", "run_command"]
+if TYPE_CHECKING:
+    from drawbar.contracts.errors import DrawbarError
+
+__all__ = ["Command", "EndWith", "Group", "run_command"]
 
 BROKEN_PIPE = 1
 """Nobody read what was written: nothing to say it to, and not a success either."""
@@ -25,6 +28,7 @@ _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "approvals": ("approvals", "approvals", "See and take back what `always` saved."),
     "sessions": ("sessions", "sessions", "Look into the histories of conversations."),
     "demo": ("demo", "demo", "See a whole run: no key, no network, a scripted model."),
+    "sandbox": ("sandbox", "sandbox", "Run a command in the very sandbox that a run's commands get."),
     "gate": ("gate", "gate", "Ask the gate what it would say to a call."),
     "redact": ("redact", "redact", "Copy standard input to standard output without the secrets in it."),
     "doctor": ("upkeep", "doctor", "Check sandbox, git, accounts and data root, and say how to mend each."),
@@ -45,6 +49,15 @@ _BAD_USAGE: Final = frozenset(
     }
 )
 _REFUSED: Final = frozenset({"not_permitted"})
+
+
+class EndWith(Exception):
+    """An error of a command whose exit codes are its own: said as any other, but ending with ``status``."""
+
+    def __init__(self, status: int, error: DrawbarError) -> None:
+        super().__init__(error.message)
+        self.status = status
+        self.error = error
 
 
 class Command(click.Command):
@@ -142,6 +155,8 @@ def run_command(argv: Sequence[str]) -> int:
         return ended.exit_code
     except click.ClickException as error:
         return _complain(argv, "invalid_request", error.format_message(), error.exit_code, usage=error)
+    except EndWith as ended:
+        return _complain(argv, ended.error.code, ended.error.message, ended.status, facts=ended.error.facts)
     except Exception as error:
         return _failed(argv, error)
     return answer if isinstance(answer, int) else 0
@@ -191,11 +206,11 @@ def _complain(
 ) -> int:
     """Say on standard error what is wrong, without any secret that the process knows (QLT-20)."""
     from drawbar.stores.redaction import SecretRedactor, known_from_environment
-    from drawbar.surfaces.cli.text import visible
+    from drawbar.surfaces.cli.text import escaped_json, visible
 
     redactor = SecretRedactor(known_from_environment(os.environ))
     message = redactor.text(message)
-    if "--json" in argv:
+    if "--json" in argv[: argv.index("--") if "--" in argv else None]:
         from drawbar.contracts.codec import encode
 
         told: dict[str, Any] = {**redactor.value(dict(facts or {})), "code": code, "message": message}
@@ -203,7 +218,7 @@ def _complain(
             line = encode({"error": told}).decode()
         except (TypeError, UnicodeEncodeError):
             line = encode({"error": {"code": code, "message": visible(message)}}).decode()
-        print(line, file=sys.stderr)
+        print(escaped_json(line.encode()).decode() if sys.stderr.isatty() else line, file=sys.stderr)
         return status
     if isinstance(usage, click.UsageError) and usage.ctx is not None:
         print(f"{usage.ctx.get_usage()}\nTry '{usage.ctx.command_path} --help'.\n", file=sys.stderr)
