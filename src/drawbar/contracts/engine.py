@@ -10,7 +10,7 @@ from drawbar.contracts.events.base import Payload
 
 if TYPE_CHECKING:
     from drawbar.contracts.model import Account, RequestSettings
-    from drawbar.contracts.tool import ToolExecutor
+    from drawbar.contracts.tool import ToolCall, ToolExecutor
 
 __all__ = ["Binding", "Engine", "EngineSession", "EngineSpec", "Redactor", "StreamRedactor", "TurnEnd"]
 
@@ -61,7 +61,9 @@ class Binding:
 
     ``emit`` writes an event and raises if the disk refuses. ``redactor`` admits content (CON-38). ``notes``
     are dynamic context updates to append before the prompt (PRM-1), each ``(custom type, text)``. ``on_request``
-    is told as each model request goes out, so that work which the next calls need is done beside it.
+    is told as each model request goes out, so that work which the next calls need is done beside it. ``initial_call``
+    is the command that the person's text begins with: carried out like the model's own calls, once, before the first
+    request (RUN-7).
     """
 
     run_id: str
@@ -70,6 +72,7 @@ class Binding:
     redactor: Redactor
     notes: tuple[tuple[str, str], ...] = ()
     on_request: Callable[[], None] = lambda: None
+    initial_call: ToolCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,11 +105,13 @@ class RunRecord(Record):
 class RunInput(Request):
     """What ``sessions.run`` takes. What later features add is absent here and so refused by name.
 
-    ``cwd`` is the effective working directory; ``narrow_tools`` and ``narrow_scopes`` are a narrower
+    ``initial_bash`` is the command that a new interactive turn begins with; it must equal the text's leading ``!``
+    command (RUN-7). ``cwd`` is the effective working directory; ``narrow_tools`` and ``narrow_scopes`` are a narrower
     requested set that is intersected with the caller's own (RUN-2, RUN-5).
     """
 
     text: str
+    initial_bash: str | None = None
     session_id: str | None = None
     run_id: str | None = None
     session_dir: str | None = None

@@ -18,13 +18,14 @@ from drawbar.contracts.ids import new_id
 from drawbar.contracts.methods import RunStart
 from drawbar.contracts.model import Account, RequestSettings
 from drawbar.contracts.run import NEVER_ASKED, PREVIEW_CHARS, ApprovalMode, RunInput, RunRecord
-from drawbar.runs.freeze import approval_mode, caller_capabilities, freeze
 from drawbar.runs.asking import AskHandler, QuestionHandler
+from drawbar.runs.freeze import approval_mode, caller_capabilities, freeze
 from drawbar.runs.live import LiveRun
 from drawbar.runs.settlement import failed
 from drawbar.runs.turn import run_turn
+from drawbar.sessions.initial_bash import initial_call
 from drawbar.sessions.prompting import conversation_prompt
-from drawbar.sessions.validate import validate
+from drawbar.sessions.validate import refuse_unwritable_name, validate
 from drawbar.stores.atomic import private_folder
 from drawbar.stores.history import list_histories, select_history
 from drawbar.stores.locks import file_lock
@@ -155,7 +156,7 @@ class Sessions:
         cwd = request.cwd or self._began_in(history) or os.getcwd()
         narrowed_to_reading = request.narrow_scopes == ["read-only"] or request.approval == "read-only"
         root = self._assembly.pin(cwd, read_only=narrowed_to_reading)
-        _refuse_unwritable_name(root.path)
+        refuse_unwritable_name(root.path)
         settings = self._settings(root.path)
         account = self._accounts.resolve(request.account or settings.account)
         self._assembly.check(account)
@@ -239,7 +240,7 @@ class Sessions:
         try:
             self._open_log(live, record, pins)
             equipment = self._assembly.equip(live, record, self._policy(pins, record), pins.capabilities)
-            session = await self._open_engine(live, record, pins, equipment)
+            session = await self._open_engine(live, record, pins, equipment, request.initial_bash)
         except BaseException as error:
             if equipment is not None:
                 await equipment.close()
@@ -316,7 +317,9 @@ class Sessions:
         for notice in pins.notices:
             live.notice("project_not_trusted", notice)
 
-    async def _open_engine(self, live: LiveRun, record: RunRecord, pins: Pins, equipment: Equipment) -> EngineSession:
+    async def _open_engine(
+        self, live: LiveRun, record: RunRecord, pins: Pins, equipment: Equipment, initial_bash: str | None
+    ) -> EngineSession:
         specs = equipment.executor.specs()
         compiled = conversation_prompt(
             pins,
@@ -341,6 +344,7 @@ class Sessions:
             redactor=self._redactor,
             notes=tuple(compiled.notes),
             on_request=equipment.begin_turn,
+            initial_call=None if initial_bash is None else initial_call(initial_bash),
         )
         session = await self._assembly.engine(record.engine).open(spec, binding)
         self._store.patch(
@@ -368,17 +372,6 @@ class Sessions:
         task = asyncio.create_task(turn(), name=f"drawbar-{live.id}")
         self._turns.add(task)
         task.add_done_callback(self._turns.discard)
-
-
-def _refuse_unwritable_name(root: Path) -> None:
-    """A record holds text, so a root whose name is none could not be named in it."""
-    try:
-        str(root).encode()
-    except UnicodeEncodeError as error:
-        raise WorkspaceRefused(
-            f"{os.fsencode(root)!r} can't be a workspace root: its name isn't UTF-8. Rename the folder, or reach it "
-            "by a parent folder with another name."
-        ) from error
 
 
 async def _prove(live: LiveRun, equipment: Equipment) -> None:

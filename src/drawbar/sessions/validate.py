@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from pathlib import Path
 
 from drawbar.contracts.codec import convert, values_of
-from drawbar.contracts.errors import InvalidInput
+from drawbar.contracts.errors import InvalidInput, WorkspaceRefused
 from drawbar.contracts.ids import is_id
 from drawbar.contracts.run import ASKED_TRIGGERS, NEVER_ASKED, RunInput
+from drawbar.sessions.initial_bash import check_initial_bash
 
-__all__ = ["MAX_TEXT", "validate"]
+__all__ = ["MAX_TEXT", "refuse_unwritable_name", "validate"]
 
 MAX_TEXT = 8 * 1024 * 1024
 """Characters of one request; more belongs into a file that the agent reads."""
@@ -51,6 +53,22 @@ def validate(request: RunInput) -> None:
         raise InvalidInput(f"trigger: unknown value {request.trigger!r}; known are {known}", field="trigger")
     if request.cwd is not None and not Path(request.cwd).is_absolute():
         raise InvalidInput("cwd: must be an absolute path", field="cwd")
+    check_initial_bash(request)
+
+
+def refuse_unwritable_name(root: Path) -> None:
+    """A record holds text, so a root whose name is none could not be named in it.
+
+    Raises:
+        WorkspaceRefused: naming the folder.
+    """
+    try:
+        str(root).encode()
+    except UnicodeEncodeError as error:
+        raise WorkspaceRefused(
+            f"{os.fsencode(root)!r} can't be a workspace root: its name isn't UTF-8. Rename the folder, or reach it "
+            "by a parent folder with another name."
+        ) from error
 
 
 def _check_types(request: RunInput) -> None:

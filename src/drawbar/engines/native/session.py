@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from drawbar.contracts.clock import Clock
@@ -26,9 +27,11 @@ from drawbar.engines.native.admission import admit_assistant, text_of
 from drawbar.engines.native.call_ids import DistinctCalls
 from drawbar.engines.native.retrying import EmptyReply, Retrying
 from drawbar.engines.native.streaming import DeltaWriter
+from drawbar.engines.native.typed_command import bash_execution
 from drawbar.engines.native.usage import UsageMeter, native_usage
 from drawbar.models.retry import RetryPolicy
 from drawbar.stores.history import HistoryFile
+from drawbar.stores.history.roles import visible_message
 
 REPAIRS_SHOWN = 5
 SAVE_EVERY_S = 0.25
@@ -77,7 +80,8 @@ class NativeSession:
         self._note_model()
         for kind, note in self._binding.notes:
             self._append_note(kind, note)
-        self._append_user(text)
+        asked_in = self._append_user(text)
+        await self._carry_out_initial(asked_in)
         steps = 0
         cut_replies = 0
         while True:
@@ -161,7 +165,7 @@ class NativeSession:
         self._history.append({"type": "custom_message", "customType": kind, "content": text, "display": False})
         self._builder.extend([{"role": "user", "content": [{"type": "text", "text": text}]}])
 
-    def _append_user(self, text: str) -> None:
+    def _append_user(self, text: str) -> str:
         clean = self._binding.redactor.text(text)
         message = {
             "role": "user",
@@ -171,6 +175,7 @@ class NativeSession:
         entry_id = self._history.append_message(message)
         self._builder.extend([message])
         self._binding.emit(MessageCompleted(message_id=new_id("message"), entry_id=entry_id, role="user", text=clean))
+        return entry_id
 
     # -- one model request ------------------------------------------------------------------------
 
@@ -282,6 +287,23 @@ class NativeSession:
 
     def _notice(self, code: str, message: str) -> None:
         self._binding.emit(ExtensionNotice(source="engine", code=code, message=message))
+
+    # -- the person's own command -----------------------------------------------------------------
+
+    async def _carry_out_initial(self, entry_id: str) -> None:
+        """Run what the person typed with ``!``, as the model's own call would run; the model sees the result."""
+        call, self._binding.initial_call = self._binding.initial_call, None
+        if call is not None:
+            await self._binding.tools.execute([replace(call, entry_id=entry_id)], self._admit_initial)
+
+    def _admit_initial(self, call: ToolCall, result: ToolResult) -> str:
+        command = self._binding.redactor.text(str(call.arguments["command"]))
+        message = bash_execution(command, result, self._clock.now_ms())
+        entry_id = self._history.append_message(message)
+        seen = visible_message(message)
+        assert seen is not None
+        self._builder.extend([seen])
+        return entry_id
 
     # -- tool calls -------------------------------------------------------------------------------
 

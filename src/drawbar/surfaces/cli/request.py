@@ -74,16 +74,19 @@ def build_request(
     unattended: bool = False,
     ask_timeout: float = 0.0,
     title: str | None = None,
+    typed: bool = False,
 ) -> RunInput:
     """The service's input from what was typed; only what was typed is set, so that settings keep their say.
 
     ``session`` is a whole id, whose conversation is gone on with: in the folder where it began, unless ``cwd``
-    names another.
+    names another. Of a ``typed`` text a leading ``!`` command is run before the model's first request (RUN-7); a
+    piped one comes from who knows where, so it is words alone.
 
     Raises:
         InvalidInput: ``cwd`` is no folder.
     """
     from drawbar.contracts.run import RunInput
+    from drawbar.sessions.initial_bash import leading_command
 
     own = session is not None and cwd is None
     folder = Path(os.path.abspath(cwd)) if cwd is not None else Path.cwd()
@@ -91,6 +94,7 @@ def build_request(
         raise InvalidInput(f"--cwd: {folder} is no folder", field="cwd")
     return RunInput(
         text=text,
+        initial_bash=leading_command(text) if typed else None,
         session_id=session,
         resume=session is not None,
         cwd=None if own else str(folder),
