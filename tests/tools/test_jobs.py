@@ -128,6 +128,7 @@ async def test_no_secret_reaches_the_disk(workshop: Workshop) -> None:
     await asyncio.sleep(0.8)
     shown = await bench.text("job_output", job="j1", since=0)
     assert SECRET not in shown
+    assert "planted" in shown, "it was there, and something stands in its place"
     await bench.runner.close()
     for path in bench.folder.rglob("*"):
         if path.is_file():
