@@ -64,7 +64,7 @@ def run(text: str | None, session: str | None, as_json: bool, quiet: bool, **opt
     stdin, is_terminal = stdin_stream()
     words = prompt_text(text, stdin, stdin_is_terminal=is_terminal)
     known = None if session is None else session_named(session, os.environ)
-    request = build_request(words, session=known, **options)
+    request = build_request(words, typed=text not in (None, "-"), session=known, **options)
     return asyncio.run(carry_out(request, "json" if as_json else "quiet" if quiet else "people")).status
 
 
