@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -150,6 +151,7 @@ class Ground:
     def put(self, files: Mapping[str, str]) -> None:
         """Files of the person."""
         owner = os.stat(self.folder)
+        self.program.outside(f"mkdir -p -- {shlex.quote(str(self.root))}", self.folder)
         made: list[Path] = []
         for name, content in files.items():
             path = self.root / name

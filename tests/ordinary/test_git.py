@@ -276,6 +276,7 @@ OWN = {
     "submodules": Case(
         """
             git submodule status
+            git submodule update -q --init --recursive
             git submodule foreach -q 'git log -1 --format=%s'
             cd lib
             git switch -qc work
@@ -342,16 +343,6 @@ chmod +x .git/hooks/pre-commit .git/hooks/commit-msg
 def test_in_a_repository(ground: Ground, case: Case) -> None:
     ground.does(case)
     assert "error" not in ground.program.outside("git fsck --no-progress 2>&1; git status", ground.root)
-
-
-def test_an_update_of_submodules_says_what_works_instead(ground: Ground) -> None:
-    """Git rewrites the submodule's configuration each time, the one file that must stay as it is."""
-    ground.repository()
-    ground.program.outside("git clone -q . ../lib; git submodule add -q ../lib lib; git commit -qm Add", ground.root)
-    done = ground.run("git submodule update")
-    assert done["exit_code"] != 0
-    assert "git -C SUBMODULE checkout COMMIT" in done["denial"]
-    ground.works("git -C lib checkout -q $(git rev-parse HEAD:lib)")
 
 
 @pytest.mark.bug("SBX-06")

@@ -131,6 +131,7 @@ def test_that_fails():
 """
 
 
+@pytest.mark.slow
 def test_pytest_with_workers_and_its_cache(ground: Ground) -> None:
     ground.repository({"test_it.py": TESTS, "pytest.ini": "[pytest]\ntestpaths = .\n"})
     library = ground.program.far / f"lib-{ground.folder.name}"

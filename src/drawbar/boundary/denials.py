@@ -35,11 +35,6 @@ _LOOKED_AT: Final = 16 * 1024
 def explain(stderr: str) -> str | None:
     """One sentence about the first denial that ``stderr`` shows; None when nothing looks like the sandbox's doing."""
     text = stderr[-_LOOKED_AT:]
-    if "could not set 'core.worktree'" in text:
-        return (
-            "`git submodule update` writes the submodule's configuration, which the sandbox keeps read-only. Use "
-            "git -C SUBMODULE fetch and git -C SUBMODULE checkout COMMIT instead; git rev-parse HEAD:SUBMODULE says it."
-        )
     if _GIT.search(text):
         return (
             "The sandbox keeps .git/hooks read-only, and .git/config where git could not write it, so that no program "
