@@ -35,18 +35,48 @@ def test_the_reported_output_and_command_show_their_controls() -> None:
 def test_nothing_that_is_not_seen_stays(text: str) -> None:
     for safe in (shown(text), shown(text, one_line=True)):
         for char in safe:
-            kind = unicodedata.category(char)
-            assert char in "\n\t" or kind not in ("Cc", "Cs", "Zl", "Zp")
-            assert kind != "Cf" or unicodedata.bidirectional(char) not in (
-                "LRE",
-                "RLE",
-                "PDF",
-                "LRO",
-                "RLO",
-                "LRI",
-                "PDI",
-            )
+            assert char in "\n\t " or unicodedata.category(char)[0] not in "CZ", f"U+{ord(char):04X}"
+            assert not any(word in unicodedata.name(char, "") for word in UNSEEN_NAMES), f"U+{ord(char):04X}"
     assert not {"\n", "\t"} & set(shown(text, one_line=True))
+
+
+UNSEEN_NAMES = (
+    "VARIATION SELECTOR",
+    "HANGUL FILLER",
+    "CHOSEONG FILLER",
+    "JUNGSEONG FILLER",
+    "PATTERN BLANK",
+    "GRAPHEME JOINER",
+)
+KINDS = {
+    "C0": range(0x20),
+    "DEL and C1": range(0x7F, 0xA0),
+    "no-break space": (0xA0, 0x202F),
+    "wide and narrow spaces": (*range(0x2000, 0x200B), 0x205F, 0x3000, 0x1680),
+    "blank braille": (0x2800,),
+    "direction": (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C),
+    "zero width": (0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, 0xAD, 0x034F),
+    "separators": (0x2028, 0x2029),
+    "tags": range(0xE0000, 0xE0080),
+    "variation selectors": (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), *range(0x180B, 0x1810)),
+    "fillers": (0x115F, 0x1160, 0x3164, 0xFFA0, 0x17B4, 0x17B5),
+    "private use": (0xE000, 0xF8FF, 0xF0000, 0x10FFFD),
+    "unassigned": (0x0378, 0xFFFE, 0xE0FFF, 0x10FFFF),
+    "surrogates": (0xD800, 0xDBFF, 0xDFFF),
+    "shorthand and music": (0x1BCA0, 0x1D173),
+}
+
+
+@pytest.mark.clause("SES-18")
+@pytest.mark.bug("APR-13")
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_each_kind_of_unseen_character_is_shown_as_its_code(kind: str) -> None:
+    for code in KINDS[kind]:
+        safe = shown(f"a{chr(code)}b", one_line=True)
+        assert safe.isascii(), f"U+{code:04X}"
+        assert safe != "ab", f"U+{code:04X}"
+        digits = {0x09: "t", 0x0A: "n"}.get(code) or f"{code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else code:x}"
+        assert digits in safe, f"U+{code:04X}"
 
 
 @pytest.mark.clause("SES-18")
