@@ -1,22 +1,24 @@
 """What a sandboxed command costs beside bubblewrap itself with the same profile (BND-15), as ratios in one run.
 
-    python benchmarks/sandbox.py [--rounds N] [--json FILE]
+    python benchmarks/sandbox.py [--rounds N] [--json [FILE]]
 
 Each round runs every variant once, interleaved, so that a busy machine slows all of them alike. ``bare`` is the
 command without any sandbox, ``bubblewrap`` the program with exactly the options that the harness gives it,
-``drawbar`` the whole call in a sandbox of its own: plan, spawn, output, and the proof that nothing is left, and
-``entered`` the same in the session's kept sandbox (PRF-2).
+``drawbar`` the whole call in a sandbox of its own: plan, spawn, output, and the proof that nothing is left,
+``entered`` the same in the session's kept sandbox (PRF-2), and ``outside`` without the file sandbox (BND-18).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import os
 import resource
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -31,6 +33,9 @@ from drawbar.contracts.boundary import CommandRequest, Policy
 
 COMMAND = ("/bin/bash", "-c", "true")
 LIMIT = 1.5
+"""BND-15: a sandbox of one call's own, over bubblewrap itself."""
+ENTRY_LIMIT = 0.7
+"""PRF-2: entering the kept one, over the same."""
 
 
 def _run(argv: list[str], env: dict[str, str], pass_fds: tuple[int, ...] = ()) -> None:
@@ -82,7 +87,7 @@ async def measure(rounds: int) -> dict[str, Any]:
         policy = Policy(
             root=pin_root(root, hidden=[hidden]),
             tools=frozenset({"bash"}),
-            scopes=("read-only", "workspace"),
+            scopes=("read-only", "workspace", "outside"),
             hidden=(hidden,),
         )
         backend = Bubblewrap()
@@ -101,8 +106,10 @@ async def measure(rounds: int) -> dict[str, Any]:
         if not trial.ok:
             raise SystemExit(f"the sandbox can't work here: {trial.cause}")
         request = CommandRequest(argv=COMMAND, scope="workspace", limit_s=30)
-        await own.run(request)
-        await kept.run(request)
+        unconfined = dataclasses.replace(request, scope="outside")
+        for runner, first in ((own, request), (kept, request), (own, unconfined)):
+            if (await runner.run(first)).exit_code != 0:
+                raise SystemExit(f"a call of scope {first.scope} fails here")
         plan = build_plan(
             policy,
             "workspace",
@@ -126,11 +133,15 @@ async def measure(rounds: int) -> dict[str, Any]:
         async def entered() -> None:
             await kept.run(request)
 
+        async def outside() -> None:
+            await own.run(unconfined)
+
         variants: dict[str, Callable[[], Awaitable[None]]] = {
             "bare": bare,
             "bubblewrap": wrapped,
             "drawbar": drawbar,
             "entered": entered,
+            "outside": outside,
         }
         wall: dict[str, list[float]] = {name: [] for name in variants}
         cpu: dict[str, list[float]] = {name: [] for name in variants}
@@ -157,21 +168,34 @@ async def measure(rounds: int) -> dict[str, Any]:
     return {"rounds": rounds, "variants": rows, "ratio_to_bubblewrap": ratios, "limit": LIMIT}
 
 
-def main() -> None:
-    """Print a table, and write JSON when asked."""
+def figures_of(result: dict[str, Any]) -> dict[str, float]:
+    """One flat object of numbers, as `benchmarks/run.py` keeps them."""
+    rows = result["variants"]
+    figures = {f"{name}_{what}": value for name, row in rows.items() for what, value in row.items()}
+    for name in ("drawbar", "entered", "outside"):
+        figures[f"{name}_ratio"] = round(rows[name]["min_ms"] / rows["bubblewrap"]["min_ms"], 3)
+    return figures
+
+
+def main() -> int:
+    """Print a table, and JSON when asked: to a file, or as the last line; 1 when a limit is passed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE")
     options = parser.parse_args()
     result = asyncio.run(measure(options.rounds))
     print("| variant | min ms | median ms | CPU ms |\n|---|---|---|---|")
     for name, row in result["variants"].items():
         print(f"| {name} | {row['min_ms']} | {row['median_ms']} | {row['cpu_ms']} |")
-    ratios = result["ratio_to_bubblewrap"]
-    print(f"\ndrawbar / bubblewrap: {ratios['min']} (min), {ratios['median']} (median); at most {LIMIT}")
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+    figures = figures_of(result)
+    print(f"\ndrawbar / bubblewrap: {figures['drawbar_ratio']} (at most {LIMIT})")
+    print(f"entered / bubblewrap: {figures['entered_ratio']} (at most {ENTRY_LIMIT})")
+    if options.json == "-":
+        print(json.dumps(figures))
+    elif options.json:
+        Path(options.json).write_text(json.dumps(result, indent=2) + "\n")
+    return int(figures["drawbar_ratio"] > LIMIT or figures["entered_ratio"] > ENTRY_LIMIT)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
