@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from drawbar.contracts.errors import StorageFailed
 from drawbar.stores.atomic import private_folder
@@ -83,20 +82,13 @@ def _sweep_one(entry: os.DirEntry[str]) -> None:
 
 def _remove(folder: Path) -> None:
     """Remove what a command may have left, also folders that it closed to itself; what can't go stays."""
-
-    def unlock(function: Callable[..., Any], path: str, info: Any) -> None:
-        error = info[1]
-        if not isinstance(error, OSError) or error.errno not in (errno.EACCES, errno.EPERM):
-            return
-        with contextlib.suppress(OSError):
-            # Never through a link: only a folder can have kept its entries from us.
-            for closed in (os.path.dirname(path), path):
-                if os.path.isdir(closed) and not os.path.islink(closed):
-                    os.chmod(closed, 0o700)
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                os.unlink(path)
-
-    with contextlib.suppress(RecursionError):
-        shutil.rmtree(folder, onerror=unlock)
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        return
+    with contextlib.suppress(OSError, RecursionError):
+        for base, folders, _files in os.walk(folder):
+            for name in folders:
+                # Never through a link: only a folder can have kept its entries from us.
+                if not os.path.islink(path := os.path.join(base, name)):
+                    os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -18,7 +18,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if argv == ["--version"]:
         from drawbar import __version__
 
-        print(f"drawbar {__version__}")
+        try:
+            print(f"drawbar {__version__}", flush=True)
+        except OSError as error:
+            from drawbar.surfaces.cli.shell import output_failed
+
+            return output_failed(error)
         return 0
     if arguments is None:
         _speak_utf8()

@@ -156,10 +156,18 @@ class Output:
                     self._stream.buffer.write(item)
                 if self._queue.empty() or not isinstance(item, bytes):
                     self._stream.buffer.flush()
-            except (OSError, ValueError):
-                self.broken.set()
+            except (OSError, ValueError) as error:
+                self._fail(error)
             if isinstance(item, threading.Event):
                 item.set()
+
+    def _fail(self, error: Exception) -> None:
+        """The reader is gone, which needs no word; or nothing can be written, which does (QLT-6)."""
+        unsaid = not self.broken.is_set() and isinstance(error, OSError) and not isinstance(error, BrokenPipeError)
+        self.broken.set()
+        if unsaid and self._stream is not sys.stderr:
+            with contextlib.suppress(OSError):
+                print(f"drawbar: standard output can't be written: {error}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:

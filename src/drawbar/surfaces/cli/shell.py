@@ -16,7 +16,7 @@ from drawbar.surfaces.cli.refusals import refusal_of_command, refusal_of_option
 if TYPE_CHECKING:
     from drawbar.contracts.errors import DrawbarError
 
-__all__ = ["Command", "EndWith", "Group", "run_command"]
+__all__ = ["Command", "EndWith", "Group", "output_failed", "run_command"]
 
 BROKEN_PIPE = 1
 """Nobody read what was written: nothing to say it to, and not a success either."""
@@ -144,15 +144,16 @@ def run_command(argv: Sequence[str]) -> int:
     """Parse and carry out one command line; every error becomes a message and CLI-1's exit code."""
     _prepare_streams()
     try:
-        answer: Any = root.main(args=list(argv), prog_name="drawbar", standalone_mode=False)
+        try:
+            answer: Any = root.main(args=list(argv), prog_name="drawbar", standalone_mode=False)
+        except click.exceptions.Exit as ended:
+            answer = ended.exit_code
         sys.stdout.flush()
     except BrokenPipeError:
         _give_up_output()
         return BROKEN_PIPE
     except (KeyboardInterrupt, click.Abort):
         return 130
-    except click.exceptions.Exit as ended:
-        return ended.exit_code
     except click.ClickException as error:
         return _complain(argv, "invalid_request", error.format_message(), error.exit_code, usage=error)
     except EndWith as ended:
@@ -170,6 +171,14 @@ def _prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # lives as long as the process
         else:
             stream.reconfigure(errors="backslashreplace")
+
+
+def output_failed(error: OSError) -> int:
+    """Say that standard output can't be written, unless it is only that nobody reads it; the exit code."""
+    _give_up_output()
+    if not isinstance(error, BrokenPipeError):
+        print(f"drawbar: standard output can't be written: {error}", file=sys.stderr)
+    return BROKEN_PIPE
 
 
 def _give_up_output() -> None:
