@@ -43,7 +43,7 @@ RUNNERS: Final = _names(
     # the shell's own words that run a string, another command, or change what a later word means
     """
     eval source . alias unalias exec trap hash builtin command enable bind complete compgen compopt fc coproc time
-    let read mapfile readarray unset declare typeset export readonly local set shopt getopts function history
+    let jobs read mapfile readarray unset declare typeset export readonly local set shopt getopts function history
     """
     # programs that run the command they are given
     """
@@ -53,11 +53,17 @@ RUNNERS: Final = _names(
     expect tmux screen at batch crontab systemd-run systemctl docker podman nerdctl lxc lxd kubectl oc vagrant
     multipass flatpak snap dbus-run-session dbus-launch dbus-send xvfb-run busybox toybox npx pnpx bunx uvx pipx
     nix-shell nix-build guix direnv ansible ansible-playbook run-parts start-stop-daemon daemonize dotenv cross-env
+    systemd-inhibit systemd-cat systemd-nspawn machinectl run0 runcon choom uclampset numactl torsocks torify tsocks
+    proxychains proxychains4 faketime logsave cpulimit trickle dumb-init tini gosu su-exec sem chronic ifne mispipe pee
+    hyperfine watchexec reflex modd doppler aws-vault chamber envdir setlock fakechroot schroot rlwrap dtach abduco
+    zellij byobu pssh sshuttle bpftrace uftrace heaptrack wine ccache distcc sccache patch genv gxargs gtimeout gnice
+    gnohup gstdbuf gparallel eatmydata nsjail minijail0 with-contenv s6-setuidgid runsv
     concurrently nodemon catchsegv linux32 linux64 i386 x86_64 ld.so setuidgid chpst softlimit cgexec prlimit
     """
     # programs whose argument is a program in a language that can run commands, and interactive ones
     """
     awk gawk mawk nawk ed ex vi vim nvim view vimdiff emacs emacsclient nano pico less more most man info osascript
+    zless zmore bzless xzless
     tclsh wish bc dc m4 psql mysql mariadb sqlite3 mongo mongosh redis-cli irb pry ghci iex jshell scala groovysh
     ipython jupyter gnuplot octave matlab sage maxima xdg-open open sensible-browser
     """
