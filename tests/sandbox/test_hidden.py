@@ -163,6 +163,45 @@ async def test_homes_are_masked_but_for_a_list(
 
 
 @pytest.mark.clause("BND-17")
+async def test_what_gits_settings_include_shows_and_no_credential_does(
+    make: BoxMaker, git_repo: Callable[..., Path], home: Path, far: Path
+) -> None:
+    (home / "work").mkdir()
+    (far / "apart").write_text("PRIVATE-APART")
+    (home / "work" / "settings").write_text("[user]\n\temail = work@example.org\n[include]\n\tpath = more\n")
+    (home / "work" / "more").write_text("[alias]\n\tlast = log -1\n")
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = open\n[include]\n\tpath = ~/work/settings # work\n[other]\n\tpath = mine/notes.txt\n"
+        "[include]\n\tpath = .ssh/id_rsa\n\tpath = Documents\n"
+    )
+    box = make(git_repo(), environ={"HOME": str(home), "PATH": os.environ["PATH"]})
+    shown = await box.text(f"cat {home}/work/settings {home}/work/more")
+    assert "work@example.org" in shown
+    assert "last = log" in shown
+    for path in (".ssh/id_rsa", "Documents/diary.txt", "mine/notes.txt"):
+        assert "PRIVATE" not in (await box.sh(f"cat {home}/{path}")).output, path
+
+
+@pytest.mark.clause("BND-17")
+@pytest.mark.parametrize("variable", ["JAVA_HOME", "VIRTUAL_ENV", "PATH"])
+async def test_a_named_toolchain_in_the_home_shows_and_the_home_itself_never(
+    make: BoxMaker, git_repo: Callable[..., Path], home: Path, variable: str
+) -> None:
+    tools = home / "apps" / "jdk"
+    for name in ("bin/java", "lib/modules"):
+        (tools / name).parent.mkdir(parents=True, exist_ok=True)
+        (tools / name).write_text("open")
+    (home / "apps" / "notes").write_text("PRIVATE")
+    value = f"{tools}/bin:/usr/bin:/bin" if variable == "PATH" else str(tools)
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"]} | {variable: value}
+    box = make(git_repo(), environ=environ)
+    assert await box.text(f"cat {tools}/bin/java {tools}/lib/modules") == "openopen"
+    assert "PRIVATE" not in (await box.sh(f"cat {home}/apps/notes")).output
+    whole = make(git_repo(name="again"), environ=environ | {variable: str(home)})
+    assert "PRIVATE" not in (await whole.sh(f"/bin/cat {home}/apps/notes {home}/.netrc")).output
+
+
+@pytest.mark.clause("BND-17")
 @pytest.mark.parametrize("scope", SCOPES)
 async def test_every_users_home_is_masked(
     make: BoxMaker, git_repo: Callable[..., Path], tmp_path: Path, scope: Scope

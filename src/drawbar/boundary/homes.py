@@ -6,6 +6,7 @@ Everything else in every user's home is masked. Credential files inside a listed
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +44,9 @@ LISTED: Final[tuple[str, ...]] = (
 _PASSWD: Final = Path("/etc/passwd")
 _FIRST_PERSON: Final = 1000
 _NOBODY: Final = 65534
-_HOME_PARENTS: Final = ("/home", "/root")
+_HOME_PARENTS: Final = ("/home", "/root", "/data/home", "/export/home", "/var/home")
+_MOST_INCLUDES: Final = 32
+_LONGEST_CONFIG: Final = 256 * 1024
 
 _SHARED: Final = (Path("/home/linuxbrew/.linuxbrew"),)
 """Toolchains that all users of a machine share, though they lie where homes do."""
@@ -70,6 +73,9 @@ _UNLISTED_CREDENTIALS: Final = (
     *(".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties", ".gradle/init.gradle"),
     *(".sbt/.credentials", ".sbt/1.0/credentials.sbt", ".ivy2/.credentials", ".hex/hex.config", ".yarn/.yarnrc"),
     *(".julia/servers", ".bun/.npmrc", ".local/share/pnpm/rc", ".conda/tokens", ".composer/auth.json"),
+    *(".sbt/credentials", ".npm-global/etc/npmrc", ".swiftpm/configuration", ".platformio/appstate.json"),
+    *(".nvm/.npmrc", ".local/share/hatch/auth", ".opam/plugins/opam-publish"),
+    *(".dotnet/corefx/cryptography", ".yarn/.yarnrc.yml", ".ivy2/credentials"),
 )
 """Credential files inside listed folders, besides those that the native tools refuse everywhere."""
 
@@ -102,12 +108,21 @@ def home_view(environ: Mapping[str, str], *, masked: Sequence[Path] = ()) -> Hom
     closed = {folder for folder in homes | {Path(parent) for parent in _HOME_PARENTS} if os.path.isdir(folder)}
     listed = [] if own is None else [*(own / name for name in LISTED), *_named_by_git(own)]
     shown = (*listed, *_SHARED, *_programs(environ, [*masked, *([own] if own is not None else [])], homes))
-    readable = dict.fromkeys(path for path in shown if os.path.lexists(path))
+    credentials = tuple(dict.fromkeys(_credentials(environ, homes)))
+    # The more specific path wins, so nothing below a store may be shown, whatever names it.
+    stores = {form for path in credentials for form in (path, Path(os.path.realpath(path)))}
+    readable = dict.fromkeys(
+        path
+        for path in shown
+        if os.path.lexists(path)
+        and stores.isdisjoint((path, *path.parents))
+        and stores.isdisjoint(((real := Path(os.path.realpath(path))), *real.parents))
+    )
     return HomeView(
         home=own,
         masked=tuple(sorted(closed)),
         readable=tuple(readable),
-        credentials=tuple(dict.fromkeys(_credentials(environ, homes))),
+        credentials=credentials,
     )
 
 
@@ -143,14 +158,51 @@ def _people_homes() -> set[Path]:
 
 
 def _named_by_git(home: Path) -> Iterable[Path]:
-    """The ignore and attributes files that git's own configuration names in the home folder."""
-    for config in (home / ".gitconfig", home / ".config/git/config"):
-        for key in ("excludesfile", "attributesfile"):
-            value = config_value(config, "core", key)
-            if value:
-                path = Path(os.path.normpath(home / value.removeprefix("~/")))
-                if path.is_relative_to(home) and os.path.isfile(path):
-                    yield path
+    """What git's own configuration names in the home folder: settings that it includes, ignore and attributes files.
+
+    Only plain files below the home are shown, and only where the sandbox keeps them read-only; never a credential
+    store, which stays masked whatever names it.
+    """
+    waiting = [home / ".gitconfig", home / ".config/git/config"]
+    seen: set[Path] = set()
+    while waiting and len(seen) < _MOST_INCLUDES:
+        config = waiting.pop()
+        if config in seen:
+            continue
+        seen.add(config)
+        for value, include in _git_values(config):
+            path = Path(os.path.normpath((config.parent if include else home) / _expanded(value, home)))
+            if path.is_relative_to(home) and Path(os.path.realpath(path)).is_relative_to(home) and path.is_file():
+                if include:
+                    waiting.append(path)
+                yield path
+
+
+def _git_values(config: Path) -> Iterable[tuple[str, bool]]:
+    """Each path that one configuration file names, and whether it is an included configuration."""
+    for key in ("excludesfile", "attributesfile"):
+        value = config_value(config, "core", key)
+        if value:
+            yield value, False
+    try:
+        if os.path.getsize(config) > _LONGEST_CONFIG:
+            return
+        text = config.read_text("utf-8", "replace")
+    except OSError:
+        return
+    inside = False
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith("["):
+            inside = re.match(r"\[include(?:if\s+\"[^\"]*\")?\]", stripped, re.IGNORECASE) is not None
+            stripped = stripped.partition("]")[2].strip()
+        named = re.match(r"path\s*=\s*(.+)", stripped, re.IGNORECASE) if inside else None
+        if named is not None:
+            yield re.split(r"\s[#;]", named[1])[0].strip().strip('"'), True
+
+
+def _expanded(value: str, home: Path) -> str:
+    return str(home / value.removeprefix("~/")) if value.startswith("~/") else value
 
 
 def _programs(environ: Mapping[str, str], masked: Sequence[Path], homes: Collection[Path]) -> Iterable[Path]:
