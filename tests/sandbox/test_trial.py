@@ -224,6 +224,65 @@ def test_each_cause_has_a_name_and_a_cure(number: int) -> None:
     assert "\n" not in cause + cure
 
 
+USED_UP = {
+    "bwrap: Can't fork for --unshare-pid: Resource temporarily unavailable": "limit of processes",
+    "bwrap: Can't create file at /tmp/x: No space left on device": "no space left",
+    "bwrap: Out of memory": "no memory",
+    "bwrap: Unexpected capabilities but not setuid, old file caps config?": "more rights",
+    "bwrap: error while loading shared libraries: libcap.so.2": "can't be run",
+}
+
+
+@pytest.mark.bug("SBX-07")
+@pytest.mark.clause("QLT-1")
+@pytest.mark.parametrize("said", USED_UP)
+async def test_what_is_used_up_or_broken_is_named(
+    make: BoxMaker, git_repo: Callable[..., Path], tmp_path: Path, said: str
+) -> None:
+    fake = program(
+        tmp_path / "bwrap",
+        f'[ "$1" = --version ] && {{ echo "bubblewrap 0.8.0"; exit 0; }}\necho "{said}" >&2\nexit 1\n',
+    )
+    trial = await make(git_repo(), backend=Bubblewrap(fake)).runner.trial()
+    assert not trial.ok
+    assert USED_UP[said] in (trial.cause or "")
+    assert len(trial.cure or "") > 20
+
+
+@pytest.mark.clause("QLT-1")
+def test_wsl_1_is_told_from_wsl_2() -> None:
+    from drawbar.boundary import trial
+
+    known = dict.fromkeys(("container", "userns_clone", "max_userns", "apparmor"))
+    machine = trial._Machine(**known, wsl1=True)  # pyright: ignore[reportPrivateUsage, reportArgumentType]
+    assert "WSL 1" in diagnose("bwrap: Creating new namespace failed: Invalid argument", machine)[0]
+    assert trial._is_wsl1("4.4.0-19041-Microsoft")  # pyright: ignore[reportPrivateUsage]
+    assert not trial._is_wsl1("5.15.167.4-microsoft-standard-WSL2")  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.bug("SBX-07")
+@pytest.mark.clause("QLT-1")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can't mount a /proc of its own in a container")
+def test_in_a_container_whose_proc_is_masked(sandbox: None, git_repo: Callable[..., Path], tmp_path: Path) -> None:
+    """As in Docker: parts of /proc are covered, so the kernel gives no fresh one; the container's own is not taken."""
+    inner = (
+        "import asyncio\nfrom pathlib import Path\nfrom tests.sandbox.kit import make_box\n"
+        f"box = make_box(Path({str(git_repo())!r}), Path({str(tmp_path)!r}))\n"
+        "print(asyncio.run(box.runner.trial()))\n"
+    )
+    script = 'mount -t tmpfs none /proc/acpi 2>/dev/null || mount --bind /dev/null /proc/keys; exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-Urmpf", "--mount-proc", "sh", "-c", script, "sh", sys.executable, "-c", inner],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ok=False" in done.stdout, done
+    assert "/proc" in done.stdout
+    assert "systempaths=unconfined" in done.stdout
+
+
 @pytest.mark.clause("QLT-1")
 async def test_what_goes_between_the_look_and_the_mount_is_no_failure(
     make: BoxMaker, git_repo: Callable[..., Path], far: Path, monkeypatch: pytest.MonkeyPatch

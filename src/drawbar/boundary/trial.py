@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from drawbar.boundary.landlock import landlock_version
 from drawbar.boundary.output import Output
 from drawbar.boundary.process import ProcessTree
 from drawbar.boundary.seccomp import FilterUnavailable
@@ -40,6 +41,27 @@ exit 42
 _DONE: Final = 42
 
 
+_EXHAUSTED: Final = (
+    (
+        ("resource temporarily unavailable", "eagain", "can't fork"),
+        "no further process may be started: the limit of processes is reached",
+        "Raise it (ulimit -u, or TasksMax of the service or container), or end some processes.",
+    ),
+    (
+        ("no space left on device", "enospc", "disk quota exceeded"),
+        "there is no space left on a disk that the sandbox needs",
+        "Free some space in /tmp and in the data root.",
+    ),
+    (("cannot allocate memory", "out of memory"), "there is no memory left", "End some programs, or raise the limit."),
+    (
+        ("exec format error", "cannot execute", "error while loading shared libraries"),
+        "the bubblewrap program itself can't be run here",
+        "Reinstall the package bubblewrap for this machine's architecture.",
+    ),
+)
+"""What bubblewrap says, the cause and the cure where something is used up or broken."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Machine:
     """What the kernel and the surroundings say, for a diagnosis."""
@@ -48,6 +70,7 @@ class _Machine:
     userns_clone: str | None
     max_userns: str | None
     apparmor: str | None
+    wsl1: bool = False
 
     @classmethod
     def look(cls) -> _Machine:
@@ -56,6 +79,7 @@ class _Machine:
             userns_clone=_read("/proc/sys/kernel/unprivileged_userns_clone"),
             max_userns=_read("/proc/sys/user/max_user_namespaces"),
             apparmor=_read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
+            wsl1=_is_wsl1(_read("/proc/sys/kernel/osrelease") or ""),
         )
 
 
@@ -105,7 +129,8 @@ async def _try_plan(backend: SandboxBackend, plan: SandboxPlan, path: Path) -> T
     fault = judge_facts(facts) if outcome.exit_code == _DONE else "the trial command did not end as it should"
     if fault is not None:
         return _failed(backend, version, fault, "Report this with the output of `drawbar doctor`.", facts)
-    return Trial(ok=True, backend=backend.name, version=version, facts=facts | {"trial_ms": outcome.duration_ms})
+    facts |= {"trial_ms": outcome.duration_ms, "landlock": landlock_version()}
+    return Trial(ok=True, backend=backend.name, version=version, facts=facts)
 
 
 def judge_facts(facts: Mapping[str, Any]) -> str | None:
@@ -134,6 +159,20 @@ def diagnose(stderr: str, machine: _Machine | None = None) -> tuple[str, str]:
     """
     machine = _Machine.look() if machine is None else machine
     lowered = stderr.lower()
+    if machine.wsl1:
+        return (
+            "this is WSL 1, which has no Linux kernel and so no namespaces",
+            "Convert the distribution in Windows: wsl --set-version NAME 2",
+        )
+    exhausted = next((found for signs, *found in _EXHAUSTED if any(sign in lowered for sign in signs)), None)
+    if exhausted is not None and "namespace" not in lowered:
+        return exhausted[0], exhausted[1]
+    if "setuid" in lowered or "unexpected capabilities" in lowered:
+        return (
+            "this bubblewrap is installed with more rights than it takes (" + stderr.strip().splitlines()[-1] + ")",
+            "Take the setuid bit and file capabilities off (sudo chmod u-s, sudo setcap -r), and allow unprivileged "
+            "user namespaces instead.",
+        )
     namespaces_refused = any(
         sign in lowered
         for sign in ("new namespace", "user namespace", "uid map", "gid map", "rtm_newaddr", "max_user_namespaces")
@@ -221,6 +260,11 @@ def _version(path: Path) -> str | None:
 
 def _as_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
+
+
+def _is_wsl1(release: str) -> bool:
+    """``4.4.0-19041-Microsoft``; WSL 2 has a kernel of its own and spells it ``microsoft-standard``."""
+    return release.endswith("-Microsoft")
 
 
 def _container() -> str | None:
