@@ -58,7 +58,7 @@ class Harness:
         self._checks = checks
 
     async def doctor(self) -> list[Check]:
-        """Sandbox, git, accounts and the health of the data root, each with its cure (CLI-4)."""
+        """Sandbox, kernel, git, engines, accounts and the health of the data root, each with its cure (CLI-4)."""
         return [check async for check in self._checks()]
 
     def reindex(self) -> ReindexOutput:

@@ -453,12 +453,13 @@ def test_at_a_terminal_the_command_has_one_of_its_own(typist: Typist, term: str)
 
 @pytest.mark.clause("CLI-6")
 def test_a_terminal_that_changes_its_size_is_followed(typist: Typist) -> None:
-    with typist.at_terminal("--", "bash", "-c", "trap 'stty size' WINCH; echo up; while :; do sleep 0.05; done") as at:
+    script = "trap 'stty size' WINCH; trap 'exit 5' INT; echo up; while :; do sleep 0.05; done"
+    with typist.at_terminal("--", "bash", "-c", script) as at:
         at.expect("up")
         fcntl.ioctl(at.master, termios.TIOCSWINSZ, struct.pack("HHHH", 41, 77, 0, 0))
         at.expect("41 77")
         at.press(signal.SIGINT)
-        assert at.wait() == 130
+        assert at.wait() == 5
 
 
 @pytest.mark.clause("CLI-6")

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from drawbar.contracts.errors import DrawbarError, IncompatibleRoot
 from drawbar.contracts.methods import Check
+from drawbar.runs.machine import engines, kernel
 
 if TYPE_CHECKING:
     from drawbar.contracts.boundary import SandboxBackend
@@ -45,9 +46,13 @@ async def examine(
         fault: why it couldn't be opened.
     """
     yield await _sandbox(backend)
+    async for check in kernel():
+        yield check
     yield _search("ripgrep", "rg", "ripgrep")
     yield _search("fd", "fdfind", "fd-find", "fd")
     yield await _git()
+    async for check in engines():
+        yield check
     yield _accounts(accounts)
     yield _settings(settings)
     yield Check(name="folders", ok=True, message=f"data {layout.data}, state {layout.state}, config {layout.config}")

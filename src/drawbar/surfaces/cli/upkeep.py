@@ -21,7 +21,7 @@ __all__ = ["check_lines", "completion", "doctor", "reindex"]
 @click.command(cls=Command, epilog="Example: drawbar doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(as_json: bool) -> int:
-    """Check sandbox, git, accounts and data root, and say how to mend each.
+    """Check sandbox, kernel, git, engines, accounts and data root, and say how to mend each.
 
     Exit code 0 when all is well, else 1.
     """
