@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOLS", "provider_for"]
 
-PROTOCOLS = ("anthropic-messages", "openai-chat")
+PROTOCOLS = ("anthropic-messages", "openai-chat", "gemini")
 """Protocols that can be spoken, by id (MDL-2)."""
 
 
@@ -38,6 +38,11 @@ def provider_for(account: Account, *, clock: Clock, **options: Any) -> Provider:
         from drawbar.models.client import HttpProvider
 
         return HttpProvider(ChatWire(account), account, clock=clock, **options)
+    if account.protocol == "gemini":
+        from drawbar.models.client import HttpProvider
+        from drawbar.models.gemini import GeminiWire
+
+        return HttpProvider(GeminiWire(account), account, clock=clock, **options)
     raise UnsupportedFeature(
         f"the protocol {account.protocol!r} of account {account.id!r} isn't spoken by this build; "
         f"it speaks {', '.join(PROTOCOLS)}",

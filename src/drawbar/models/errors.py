@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, cast
 
 from drawbar.contracts import codec
 from drawbar.contracts.errors import ProviderError
+from drawbar.models.google_error import quota_verdict, stated_delay_s
 
 __all__ = ["Kind", "classify", "response_error", "retry_after_s", "stream_error", "transport_error"]
 
@@ -38,6 +39,16 @@ _BY_TYPE: Final[dict[str, Kind]] = {
     "content_policy_violation": "refused",
     "not_found_error": "bad_request",
     "invalid_request_error": "bad_request",
+    # Google's status words.
+    "UNAUTHENTICATED": "auth",
+    "PERMISSION_DENIED": "auth",
+    "RESOURCE_EXHAUSTED": "rate_limit",
+    "UNAVAILABLE": "overloaded",
+    "INTERNAL": "overloaded",
+    "DEADLINE_EXCEEDED": "overloaded",
+    "INVALID_ARGUMENT": "bad_request",
+    "FAILED_PRECONDITION": "bad_request",
+    "NOT_FOUND": "bad_request",
 }
 
 _BY_STATUS: Final[dict[int, Kind]] = {
@@ -58,6 +69,7 @@ _OVERFLOW: Final = (
     r"prompt is too long|input is too long|context[_ ](?:length|window|limit|size)|maximum context"
     r"|exceeds? the (?:model'?s? )?(?:maximum|max)(?: number of)?(?: input)? tokens|too many (?:input )?tokens"
 )
+_AUTH: Final = r"api key (?:not valid|not found|expired)"
 _REFUSED: Final = r"content[_ ](?:filter|policy)|content management policy|violat\w+ .{0,40}usage policy"
 
 
@@ -80,7 +92,7 @@ def classify(status: int | None, error_type: str | None, text: str) -> Kind:
         return "quota"
     if status == 429 or stated == "rate_limit":
         return "rate_limit"
-    if stated == "auth" or status in (401, 403):
+    if stated == "auth" or status in (401, 403) or _says(_AUTH, text):
         return "auth"
     if stated in ("context_overflow", "refused"):
         return stated
@@ -105,14 +117,16 @@ def response_error(status: int, headers: Mapping[str, str], body: bytes, *, now_
         body: what could be read of it; any bytes.
         now_ms: wall time, for a ``retry-after`` given as a date.
     """
-    error_type, text, request_id = _read_body(body)
+    payload = _parsed(body)
+    error_type, text, request_id = _read_error(payload)
     if not text:
         text = "no explanation was given" if not body else _plain(body)
+    wait = retry_after_s(headers, now_ms)
     return _error(
-        classify(status, error_type, text),
+        quota_verdict(_detail(payload)) or classify(status, error_type, text),
         f"the provider answered {status}: {text}",
         status=status,
-        retry_after_s=retry_after_s(headers, now_ms),
+        retry_after_s=stated_delay_s(_detail(payload)) if wait is None else wait,
         error_type=error_type,
         request_id=request_id or headers.get("request-id"),
     )
@@ -123,9 +137,10 @@ def stream_error(payload: Mapping[str, Any], *, status: int, usage: Any, request
     error_type, text, stated_id = _read_error(payload)
     text = text or "no explanation was given"
     return _error(
-        classify(None, error_type, text),
+        quota_verdict(_detail(payload)) or classify(None, error_type, text),
         f"the provider reported an error in its reply: {text}",
         status=status,
+        retry_after_s=stated_delay_s(_detail(payload)),
         usage=usage,
         error_type=error_type,
         request_id=stated_id or request_id,
@@ -169,12 +184,18 @@ def _error(kind: Kind, message: str, **rest: Any) -> ProviderError:
     )
 
 
-def _read_body(body: bytes) -> tuple[str | None, str, str | None]:
+def _parsed(body: bytes) -> Any:
     try:
         payload = codec.loads(body)
     except ValueError:
-        return None, "", None
-    return _read_error(payload)
+        return None
+    # Google answers a request for a list of responses with a list of one error.
+    return payload[0] if isinstance(payload, list) and len(cast("list[Any]", payload)) == 1 else payload
+
+
+def _detail(payload: Any) -> Mapping[str, Any]:
+    inner: Any = cast("Mapping[str, Any]", payload).get("error") if isinstance(payload, Mapping) else None
+    return cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else {}
 
 
 def _read_error(payload: Any) -> tuple[str | None, str, str | None]:
@@ -186,7 +207,7 @@ def _read_error(payload: Any) -> tuple[str | None, str, str | None]:
     inner: Any = fields.get("error", fields)
     if isinstance(inner, Mapping):
         detail = cast("Mapping[str, Any]", inner)
-        known = [value for value in (detail.get("type"), detail.get("code")) if isinstance(value, str)]
+        known = [value for value in map(detail.get, ("type", "code", "status")) if isinstance(value, str)]
         # A gateway may give a vague type beside a telling code.
         telling = (value for value in known if _BY_TYPE.get(value, "bad_request") != "bad_request")
         chosen = next(telling, known[0] if known else None)

@@ -6,7 +6,7 @@ pieces, and gives what the harness would make of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from drawbar.contracts import codec
@@ -15,7 +15,7 @@ from drawbar.contracts.events.usage import RequestUsage
 from drawbar.contracts.model import Completed, Delta
 from drawbar.models.client import Decoder
 from drawbar.models.errors import response_error
-from drawbar.models.sse import SseParser
+from drawbar.models.sse import ServerEvent, SseParser
 
 __all__ = ["decode"]
 
@@ -32,9 +32,30 @@ def _chat(status: int) -> Decoder:
     return ChatDecoder(status=status)
 
 
+def _responses(status: int) -> Decoder:
+    from drawbar.models.responses_decode import ResponsesDecoder
+
+    return ResponsesDecoder(status=status)
+
+
+def _gemini(status: int) -> Decoder:
+    from drawbar.models.gemini_decode import GeminiDecoder
+
+    return GeminiDecoder(status=status)
+
+
+def _ollama(status: int) -> Decoder:
+    from drawbar.testing.ollama_reply import OllamaDecoder
+
+    return OllamaDecoder(status=status)
+
+
 DECODERS: Final[dict[str, Callable[[int], Decoder]]] = {
     "anthropic-messages": _anthropic,
     "openai-chat": _chat,
+    "gemini-generate-content": _gemini,
+    "ollama-native": _ollama,
+    "openai-responses": _responses,
 }
 
 
@@ -86,13 +107,14 @@ def decode(
 def _read(decoder: Decoder, pieces: Iterable[bytes], media: str, shown: list[Delta]) -> Completed:
     if media == "json":
         message = codec.loads(b"".join(pieces))
-        decoder.feed_whole(cast("Mapping[str, Any]", message))
-        return decoder.completed()
-    parser = SseParser()
-    for piece in pieces:
-        for event in parser.feed(piece):
-            shown += decoder.feed(event)
-    for event in parser.end():
+        if not isinstance(message, list):
+            decoder.feed_whole(cast("Mapping[str, Any]", message))
+            return decoder.completed()
+        # A list holds the events of a stream whose framing is JSON itself.
+        events = (ServerEvent("", codec.encode(one)) for one in cast("list[Any]", message))
+    else:
+        events = _lines(pieces) if media == "ndjson" else _events(pieces)
+    for event in events:
         shown += decoder.feed(event)
     decoder.end()
     if not decoder.finished:
@@ -100,16 +122,39 @@ def _read(decoder: Decoder, pieces: Iterable[bytes], media: str, shown: list[Del
     return decoder.completed()
 
 
+def _events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
+    parser = SseParser()
+    for piece in pieces:
+        yield from parser.feed(piece)
+    yield from parser.end()
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
+    held: list[bytes] = []
+    for piece in pieces:
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            yield ServerEvent("", b"".join([*held, line]))
+            held.clear()
+        held.append(rest)
+    yield ServerEvent("", b"".join(held))
+
+
 def _told(reply: Completed) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = reply.message["content"]
     return {
         "final_text": "".join(block["text"] for block in blocks if block["type"] == "text"),
         "tool_calls": [{"name": call.name, "arguments": call.arguments, "id": call.id} for call in reply.calls],
-        "stop_reason": reply.raw_stop_reason,
+        "stop_reason": _word(reply.raw_stop_reason),
         "usage": _usage(reply.usage),
         "reasoning_text": "".join(block["thinking"] for block in blocks if block["type"] == "thinking"),
         "error": None,
     }
+
+
+def _word(reason: str | None) -> str | int | None:
+    """The provider's own word, which may be a number."""
+    return int(reason) if reason and reason.isdecimal() else reason
 
 
 def _usage(usage: RequestUsage) -> dict[str, int | None]:
