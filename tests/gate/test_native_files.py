@@ -94,7 +94,7 @@ def test_a_new_file_with_its_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("BND-7", "QLT-10")
-@pytest.mark.parametrize("mode", [0o644, 0o600, 0o755, 0o4755, 0o666, 0o440])
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o755, 0o4755, 0o666])
 def test_a_changed_file_keeps_what_it_was(tmp_path: Path, mode: int) -> None:
     root = workspace(tmp_path)
     path = root / "a.txt"

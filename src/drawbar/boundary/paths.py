@@ -134,6 +134,7 @@ class Resolver:
         fd, canonical = opened
         try:
             self._check_read(path, canonical)
+            self._reach.check_file(canonical, os.fstat(fd))
             real = _open_contents(use, fd)
         finally:
             os.close(fd)
@@ -216,7 +217,7 @@ class Resolver:
                 target = self._writable(root_fd, use, given, linked, hops + 1)
                 os.close(parent_fd)
                 return target
-            fd = None if found is None else self._open_old(use, parent_fd, name)
+            fd = None if found is None else self._open_old(use, parent_fd, name, canonical)
         except BaseException:
             os.close(parent_fd)
             raise
@@ -282,11 +283,13 @@ class Resolver:
             raise _dangling(use)
         return linked
 
-    def _open_old(self, use: PathUse, parent_fd: int, name: str) -> int:
+    def _open_old(self, use: PathUse, parent_fd: int, name: str, canonical: str) -> int:
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
         try:
-            if stat.S_ISDIR(os.fstat(fd).st_mode):
+            status = os.fstat(fd)
+            if stat.S_ISDIR(status.st_mode):
                 raise PathRefused("not_a_file", "path:kind", f"{_name(use)} is a folder, not a file")
+            self._reach.check_file(canonical, status)
             return _open_contents(use, fd)
         finally:
             os.close(fd)

@@ -1,12 +1,14 @@
 """What no tool may reach, as data shared by the native tools and the mounts: credential stores, deny patterns.
 
 The lists here are the one source for both sides of BND-17, so that a file closed to ``read`` is closed to
-``cat`` as well. Paths are compared in their canonical form.
+``cat`` as well. Paths are compared in their canonical form, and once more as a file system compares them that
+knows no case, no trailing dots and several spellings of a letter: where names are exact, that closes a little more.
 """
 
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -18,6 +20,7 @@ from drawbar.boundary.credentials import (
     passwd_homes,
     system_credential_paths,
 )
+from drawbar.boundary.other_names import OtherNames, TooManyNames
 from drawbar.contracts.boundary import Policy
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "below",
     "credential_paths",
     "deny_matcher",
+    "folded",
     "passwd_homes",
     "system_credential_paths",
 ]
@@ -38,6 +42,8 @@ PROTECTED_NAMES: Final[frozenset[str]] = frozenset({".git", ".drawbar"})
 
 _KERNEL_FOLDERS: Final = ("/proc", "/sys", "/dev")
 _GLOB: Final = frozenset("*?[!")
+_SHORT_NAMES: Final = {"git~1": ".git", "drawba~1": ".drawbar"}
+"""What a file system with short names calls the protected ones."""
 _WHY_PROTECTED: Final = {
     ".git": "is git's own: use git commands",
     ".drawbar": "holds settings that only a person changes",
@@ -49,6 +55,17 @@ def below(path: str, folder: str) -> bool:
     return path == folder or folder == "/" or (path.startswith(folder) and path[len(folder)] == "/")
 
 
+def folded(path: str) -> str:
+    """``path`` as a lenient file system compares it: without case, trailing dots and spaces, or unseen characters."""
+    text = path.casefold()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+        text = "".join(char for char in text if unicodedata.category(char) != "Cf")
+    if text.endswith((".", " ")) or "./" in text or " /" in text:
+        text = "/".join(name.rstrip(". ") or name for name in text.split("/"))
+    return text
+
+
 def deny_matcher(patterns: Sequence[str], root: Path) -> Callable[[Path], bool]:
     """A test of canonical absolute paths against the ``deny_read`` patterns of account and project.
 
@@ -56,27 +73,45 @@ def deny_matcher(patterns: Sequence[str], root: Path) -> Callable[[Path], bool]:
     ``config/*.key``, a later ``!keep.env`` opens again), or an absolute or ``~/`` path, which may hold globs.
     One that begins with ``/`` is read both ways; read as absolute it never covers the root itself. Outside the
     root, patterns without a folder in them hold too, so that ``id_rsa`` closes every ``id_rsa``.
-    A path is closed when it or any folder above it matches.
+    A path is closed when it or any folder above it matches, as written or as :func:`folded`.
 
     Raises:
         ValueError: for a pattern that git would refuse as well.
     """
     if not patterns:
         return lambda _path: False
+    exact = _matcher(patterns, str(root))
+    lenient = _matcher([folded(pattern) for pattern in patterns], str(root), expanded=patterns)
+    same = all(pattern == folded(pattern) for pattern in patterns)
+
+    def denied(path: Path) -> bool:
+        # A pattern's own wildcards don't go over a line's end, which a folder's name may well hold.
+        text = str(path).replace("\n", "_")
+        if exact(text):
+            return True
+        start = len(str(root)) if below(text, str(root)) else 0
+        bent = text[:start] + folded(text[start:])
+        return not (same and bent == text) and lenient(bent)
+
+    return denied
+
+
+def _matcher(patterns: Sequence[str], root_text: str, *, expanded: Sequence[str] = ()) -> Callable[[str], bool]:
     from pathspec import GitIgnoreSpec
 
-    root_text = str(root)
+    absolute_lines = _absolute_lines(expanded or patterns, root_text)
+    if expanded:
+        absolute_lines = [folded(line) for line in absolute_lines]
     inside = GitIgnoreSpec.from_lines([line for line in patterns if not line.startswith("~/")])
-    absolute = GitIgnoreSpec.from_lines(_absolute_lines(patterns, root_text))
+    absolute = GitIgnoreSpec.from_lines(absolute_lines)
     anywhere = [line for line in patterns if "/" not in line.removeprefix("!").removeprefix("**/").rstrip("/")]
-    outside = GitIgnoreSpec.from_lines([*anywhere, *_absolute_lines(patterns, root_text)])
+    outside = GitIgnoreSpec.from_lines([*anywhere, *absolute_lines])
 
     def closed(spec: GitIgnoreSpec, relative: str) -> bool:
         # The trailing slash lets a folder-only pattern match the folder itself.
         return spec.match_file(relative) or spec.match_file(relative + "/")
 
-    def denied(path: Path) -> bool:
-        text = str(path)
+    def denied(text: str) -> bool:
         if not below(text, root_text):
             return closed(outside, text[1:])
         relative = text[len(root_text) + 1 :]
@@ -117,12 +152,16 @@ class Reach:
     def __init__(self, policy: Policy, homes: Sequence[Path] | None = None) -> None:
         self._root = str(policy.root.path)
         self._git_folders = tuple(str(path) for path in policy.root.git_dirs)
-        self._hidden = _spellings(policy.hidden)
+        self._hidden = tuple(dict.fromkeys(map(folded, _spellings(policy.hidden))))
         self._readable = _spellings(policy.readable)
         self._denied = deny_matcher(policy.deny_read, policy.root.path) if policy.deny_read else None
         self._homes = homes
+        self._hidden_as_given = _spellings(policy.hidden)
         self._stores: frozenset[str] | None = None
+        self._bent_stores: frozenset[str] | None = None
         self._stores_here: frozenset[str] | None = None
+        self._closed_files = tuple(_literal(policy.deny_read))
+        self._other_names = OtherNames(self._root, self._closed_outside, inside=bool(policy.deny_read))
 
     def pinned(self, path: str) -> bool:
         """Whether the run pinned ``path`` as readable, such as a skill's file (BND-16)."""
@@ -143,14 +182,41 @@ class Reach:
             Unreachable: for git's own files, the settings folder, and whatever :meth:`check_read` refuses; a
                 pinned file of the harness may be read but not written (BND-16).
         """
-        for name in relative.casefold().split("/"):
+        for part in folded(relative).split("/"):
+            name = _SHORT_NAMES.get(part, part)
             if name in PROTECTED_NAMES:
                 raise Unreachable(f"path:{name.lstrip('.')}", _WHY_PROTECTED[name])
         if any(below(path, folder) for folder in self._git_folders):
             raise Unreachable("path:git", _WHY_PROTECTED[".git"])
         self._check(path, pinned_too=False)
 
+    def check_file(self, path: str, status: os.stat_result) -> None:
+        """Refuse an opened file of which another name is closed: a hard link is the file itself.
+
+        Args:
+            path: the canonical path under which it was opened.
+            status: of the opened file.
+
+        Raises:
+            Unreachable: as :meth:`check_read`, or when the names of the file can't be told.
+        """
+        try:
+            names = self._other_names.of(status, path)
+        except TooManyNames as error:
+            message = "has several names (hard links), and whether one of them is closed can't be told in time"
+            raise Unreachable("path:links", message) from error
+        for name in names:
+            try:
+                self.check_read(name)
+            except Unreachable as error:
+                message = "is another name (a hard link) of a file that no tool may open"
+                raise Unreachable(error.rule, message) from error
+
+    def _closed_outside(self) -> Iterable[str]:
+        return (*self._credential_stores(), *self._hidden_as_given, *self._closed_files)
+
     def _check(self, path: str, *, pinned_too: bool) -> None:
+        bent = folded(path)
         if below(path, self._root):
             stores = self._credential_stores_here()
         else:
@@ -159,9 +225,9 @@ class Reach:
             stores = self._credential_stores()
         if self._denied is not None and self._denied(Path(path)):
             raise Unreachable("path:deny_read", "is closed to every tool by a deny_read setting")
-        if stores and _in_any(path, stores):
+        if stores and (_in_any(path, stores) or (bent != path and _in_any(bent, self._folded_stores()))):
             raise Unreachable("path:credential", "is a credential store, which no tool may open")
-        if self._hidden and any(below(path, folder) for folder in self._hidden):
+        if self._hidden and any(below(bent, folder) for folder in self._hidden):
             if pinned_too and self.pinned(path):
                 return
             raise Unreachable("path:hidden", "belongs to the harness, which no tool may touch")
@@ -175,6 +241,11 @@ class Reach:
             self._stores = frozenset(found)
         return self._stores
 
+    def _folded_stores(self) -> frozenset[str]:
+        if self._bent_stores is None:
+            self._bent_stores = frozenset(map(folded, self._credential_stores()))
+        return self._bent_stores
+
     def _credential_stores_here(self) -> frozenset[str]:
         # A root seldom lies near a credential store, so an ordinary path inside is compared with none.
         if self._stores_here is None:
@@ -182,6 +253,14 @@ class Reach:
                 store for store in self._credential_stores() if below(store, self._root) or below(self._root, store)
             )
         return self._stores_here
+
+
+def _literal(patterns: Iterable[str]) -> Iterable[str]:
+    """The patterns that are a path of their own, which can be looked into."""
+    for pattern in patterns:
+        path = os.path.expanduser(pattern) if pattern.startswith("~/") else pattern
+        if path.startswith("/") and path.strip("/") and not _GLOB & set(path):
+            yield os.path.realpath(path)
 
 
 def _in_any(path: str, folders: frozenset[str]) -> bool:
