@@ -96,6 +96,16 @@ async def test_a_socket_bound_in_the_workspace_by_a_relative_path(box: Box) -> N
         assert (await attempt(box, "connect", "stream", f"{box.root}/run/moved.sock")).startswith("refused")
 
 
+async def test_a_socket_in_a_workspace_or_toolchain_below_a_home(make: BoxMaker, far: Path) -> None:
+    """The home is hidden, and what shows of it must be looked at all the same."""
+    (far / "project").mkdir()
+    (far / ".local" / "bin").mkdir(parents=True)
+    box = make(far / "project", environ={"HOME": str(far), "PATH": os.environ["PATH"]})
+    for folder in (far / "project", far / ".local" / "bin"):
+        with server(folder, "a.sock", "b.sock", "leave"):
+            assert (await attempt(box, "connect", "stream", str(folder / "b.sock"))).startswith("refused"), folder
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a namespace of the network alone")
 async def test_a_socket_of_a_container_in_a_shared_folder(box: Box, far: Path) -> None:
     """The kernel lists sockets of one network namespace: one of another is found by the search."""

@@ -130,7 +130,8 @@ class HostSpecials:
 
     def _connectable(self, path: Path) -> bool:
         text = bytes(path)
-        if text.startswith((*self._hidden, *self._private)):
+        shown = any(path.is_relative_to(needed) for needed in self._needed)
+        if not shown and text.startswith((*self._hidden, *self._private)):
             return False
         return (os.access(text, os.W_OK) or os.access(text, os.R_OK)) and within_reach(str(path))
 
