@@ -35,7 +35,11 @@ class GuardedGate:
             self._gate.remember(rule)
 
     async def judge(self, call: ToolCall, *, grant: Grant | None = None) -> Verdict:
-        """The gate's verdict on ``call``, or a refusal with cause ``fault``."""
+        """The gate's verdict on ``call``, or a refusal with cause ``fault``.
+
+        Raises:
+            asyncio.CancelledError: the caller itself was stopped.
+        """
         if self._gate is None:
             return _fault(call, "gate_missing", "there is no gate to judge it")
         try:
@@ -43,7 +47,13 @@ class GuardedGate:
                 verdict: Any = await self._gate.judge(call, grant=grant)
         except TimeoutError:
             return _fault(call, "gate_timeout", f"the gate gave no answer within {self._limit_s:g} s")
-        except Exception as error:
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return _fault(call, "gate_failed", "the gate gave up")
+        except BaseException as error:
+            # Not even SystemExit out of a gate may pass for anything but a refusal.
             return _fault(call, "gate_failed", f"the gate failed ({type(error).__name__}: {error})")
         fault = self._unreadable(call, verdict)
         if fault is None:
