@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOLS", "provider_for"]
 
-PROTOCOLS = ("anthropic-messages", "openai-chat", "gemini")
+PROTOCOLS = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
 """Protocols that can be spoken, by id (MDL-2)."""
 
 
@@ -33,6 +33,11 @@ def provider_for(account: Account, *, clock: Clock, **options: Any) -> Provider:
         from drawbar.models.anthropic import AnthropicProvider
 
         return AnthropicProvider(account, clock=clock, **options)
+    if account.protocol == "openai-responses":
+        from drawbar.models.client import HttpProvider
+        from drawbar.models.responses import ResponsesWire
+
+        return HttpProvider(ResponsesWire(account), account, clock=clock, **options)
     if account.protocol == "openai-chat":
         from drawbar.models.chat import ChatWire
         from drawbar.models.client import HttpProvider

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from drawbar.contracts import codec
 from drawbar.contracts.events.usage import RequestUsage
 from drawbar.contracts.model import Completed, Delta, ToolCallBlock
+from drawbar.models.call_arguments import strict_object, unique_id
 from drawbar.models.chat_reply import CallPieces, ChatReply
 from drawbar.models.chat_usage import chat_usage
 from drawbar.models.errors import stream_error, transport_error
+from drawbar.models.halves import Halves, loads_halves
 from drawbar.models.sse import ServerEvent
 
 __all__ = ["PROTOCOL", "ChatDecoder"]
@@ -51,6 +52,7 @@ class ChatDecoder:
         self._id: str | None = None
         self._model: str | None = None
         self._finish: str | None = None
+        self._halves = Halves()
 
     def feed(self, event: ServerEvent) -> list[Delta]:
         if self.finished:
@@ -117,23 +119,16 @@ class ChatDecoder:
 
     def _parse(self, data: bytes) -> Mapping[str, Any]:
         try:
-            value = codec.loads(data)
-        except (ValueError, RecursionError):
-            value = self._parse_mending(data)
-        if not isinstance(value, Mapping):
-            raise self._unreadable("an event is no JSON object")
-        return cast("Mapping[str, Any]", value)
-
-    def _parse_mending(self, data: bytes) -> Any:
-        """JSON whose only fault is an escaped half of a surrogate pair."""
-        import json
-
-        from drawbar.stores.history import well_formed
-
-        try:
-            return well_formed(json.loads(data.decode("utf-8")))
+            value = loads_halves(data)
         except (ValueError, RecursionError) as error:
             raise self._unreadable(f"an event is not valid JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise self._unreadable("an event is no JSON object")
+        fields = cast("dict[str, Any]", value)
+        from drawbar.stores.history import well_formed
+
+        # Only what is said comes in pieces whose halves are still to be joined.
+        return {name: part if name == "choices" else well_formed(part) for name, part in fields.items()}
 
     def _take(self, fields: Mapping[str, Any], part: str) -> list[Delta]:
         if fields.get("error"):
@@ -149,7 +144,7 @@ class ChatDecoder:
         for choice in cast("list[Any]", choices):
             if not isinstance(choice, Mapping):
                 raise self._unreadable("a choice is no object")
-            chosen = cast("Mapping[str, Any]", choice)
+            chosen = cast("Mapping[str, Any]", self._halves.join_all(choice))
             if chosen.get("index", 0) == 0:
                 return self._choose(chosen, part)
         return []
@@ -190,14 +185,14 @@ class ChatDecoder:
 
     def _call(self, pieces: CallPieces, taken: set[str]) -> ToolCallBlock:
         text = pieces.text
-        arguments, fault = _parsed(text)
+        arguments, fault = strict_object(text)
         if self._finish == "length":
             fault = "the reply was cut off by the output limit, so its arguments may not be whole"
         elif self._finish not in _COMPLETE:
             fault = f"the reply ended with {self._finish or 'no stop reason'}, not with a complete tool call"
         elif not pieces.name:
             fault = "it names no tool"
-        return ToolCallBlock(id=_unique(pieces.id, taken), name=pieces.name, arguments=arguments, error=fault)
+        return ToolCallBlock(id=unique_id(pieces.id, taken), name=pieces.name, arguments=arguments, error=fault)
 
     def _unreadable(self, what: str) -> Exception:
         return transport_error(
@@ -207,30 +202,6 @@ class ChatDecoder:
             request_id=self._request_id,
             cause="unreadable_event",
         )
-
-
-def _parsed(text: str) -> tuple[Any, str | None]:
-    """Arguments only if the whole text is an object; no text at all is an empty one (QLT-14)."""
-    if not text.strip():
-        return {}, None
-    try:
-        arguments = codec.loads(text.encode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError) as error:
-        return {}, f"its arguments are not valid JSON ({error})"
-    if not isinstance(arguments, dict):
-        return {}, "its arguments are no JSON object"
-    return cast("dict[str, Any]", arguments), None
-
-
-def _unique(call_id: str, taken: set[str]) -> str:
-    """``call_id``, or a new one when this reply has used it already or it is empty: pairs must stay matched."""
-    name = call_id or "call"
-    candidate, number = name, 1
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}_{number}"
-    taken.add(candidate)
-    return candidate
 
 
 def _text(value: Any) -> str | None:

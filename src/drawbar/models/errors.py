@@ -37,8 +37,25 @@ _BY_TYPE: Final[dict[str, Kind]] = {
     "context_length_exceeded": "context_overflow",
     "content_filter": "refused",
     "content_policy_violation": "refused",
+    "image_content_policy_violation": "refused",
+    "bio_policy": "refused",
+    "misalignment_policy_violation": "refused",
     "not_found_error": "bad_request",
     "invalid_request_error": "bad_request",
+    # What a response may fail with after it was accepted; the same content would fail again.
+    "invalid_prompt": "bad_request",
+    "data_residency_mismatch": "bad_request",
+    "invalid_image": "bad_request",
+    "invalid_image_format": "bad_request",
+    "invalid_base64_image": "bad_request",
+    "invalid_image_url": "bad_request",
+    "invalid_image_mode": "bad_request",
+    "image_too_large": "bad_request",
+    "image_too_small": "bad_request",
+    "image_parse_error": "bad_request",
+    "image_file_too_large": "bad_request",
+    "unsupported_image_media_type": "bad_request",
+    "empty_image_file": "bad_request",
     # Google's status words.
     "UNAUTHENTICATED": "auth",
     "PERMISSION_DENIED": "auth",
@@ -186,11 +203,13 @@ def _error(kind: Kind, message: str, **rest: Any) -> ProviderError:
 
 def _parsed(body: bytes) -> Any:
     try:
-        payload = codec.loads(body)
+        payload: Any = codec.loads(body)
     except ValueError:
         return None
     # Google answers a request for a list of responses with a list of one error.
-    return payload[0] if isinstance(payload, list) and len(cast("list[Any]", payload)) == 1 else payload
+    if isinstance(payload, list) and len(cast("list[Any]", payload)) == 1:
+        return cast("list[Any]", payload)[0]
+    return cast("Any", payload)
 
 
 def _detail(payload: Any) -> Mapping[str, Any]:

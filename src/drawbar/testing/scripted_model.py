@@ -25,14 +25,16 @@ from drawbar.contracts.errors import InvalidInput
 from drawbar.testing.anthropic_speech import PATH, AnthropicSpeech
 from drawbar.testing.cache_accounting import CacheLedger, CacheUsage
 from drawbar.testing.chat_speech import ChatSpeech
+from drawbar.testing.gemini_speech import GeminiSpeech
 from drawbar.testing.http_server import HttpRequest, HttpServer, Responder
 from drawbar.testing.playing import Finished, Script, play_body, play_fault_response
+from drawbar.testing.responses_speech import ResponsesSpeech
 from drawbar.testing.scenario import Pace, Scenario, Turn, load_scenario, reply, say, use
 from drawbar.testing.speech import ApiError, Facts, Speech
 
 __all__ = ["Received", "ScriptedModel", "main", "reply", "say", "use"]
 
-SPEECHES: Final[tuple[Speech, ...]] = (AnthropicSpeech(), ChatSpeech())
+SPEECHES: Final[tuple[Speech, ...]] = (AnthropicSpeech(), ChatSpeech(), ResponsesSpeech(), GeminiSpeech())
 """The protocols that it speaks; a request's path tells which."""
 
 Answer = Turn | Callable[["Received"], Turn]
