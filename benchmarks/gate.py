@@ -37,6 +37,8 @@ class FileInput(Request):
 
 class CommandInput(Request):
     command: str
+    scope: str | None = None
+    hosts: list[str] = []
 
 
 SPECS = {
@@ -44,7 +46,9 @@ SPECS = {
     for spec in (
         ToolSpec("read", "", FileInput, "read", paths=lambda given: (PathUse("path", given.path, "read"),)),
         ToolSpec("write", "", FileInput, "write", paths=lambda given: (PathUse("path", given.path, "write"),)),
-        ToolSpec("bash", "", CommandInput, "execute", command=lambda given: given.command),
+        ToolSpec(
+            "bash", "", CommandInput, "execute", command=lambda given: given.command, hosts=lambda given: given.hosts
+        ),
     )
 }
 
@@ -57,6 +61,13 @@ CASES: dict[str, tuple[str, ApprovalMode, dict[str, Any], float]] = {
     "bash_passed": ("bash", "never", {"command": "npm test"}, COMMAND_LIMIT_US),
     "bash_by_rule": ("bash", "ask", {"command": "git log --oneline -20 -- src 2>&1"}, COMMAND_LIMIT_US),
     "bash_asked": ("bash", "ask", {"command": "cd src && npm run build 2>&1 | tail -20"}, COMMAND_LIMIT_US),
+    "bash_outside": ("bash", "ask", {"command": "sudo make install", "scope": "outside"}, COMMAND_LIMIT_US),
+    "bash_with_hosts": (
+        "bash",
+        "ask",
+        {"command": "npm ci", "hosts": ["registry.example", "new.example"]},
+        COMMAND_LIMIT_US,
+    ),
     "bash_script": (
         "bash",
         "ask",
@@ -82,8 +93,9 @@ def _gate(root: PinnedRoot, mode: ApprovalMode) -> PolicyGate:
         Policy(
             root=root,
             tools=frozenset(SPECS),
-            scopes=("read-only", "workspace"),
+            scopes=("read-only", "workspace", "outside"),
             approval=mode,
+            network=("registry.example", "files.example", "example.org"),
             hidden=(root.path.parent / "data", root.path.parent / "state", root.path.parent / "config"),
             deny_read=(".env", "secrets/", "*.pem"),
             standing=(*rules, StandingRule("a_git", "bash", "workspace", "git log *")),
