@@ -66,9 +66,8 @@ class GeminiCall:
             if not _has_room(holder, step):
                 return False
             if after is None:
-                before = _at(holder, step)
-                grows = path in self._growing and isinstance(before, str) and isinstance(value, str)
-                holder[step] = before + value if grows else value
+                before = _at(holder, step) if path in self._growing else None
+                holder[step] = before + value if isinstance(before, str) and isinstance(value, str) else value
             else:
                 if _at(holder, step) is None:
                     holder[step] = [] if isinstance(after, int) else {}
