@@ -35,12 +35,11 @@ def gate() -> None:
 )
 @click.option(
     "--policy",
-    type=click.Path(),
     metavar="FILE",
     help="Decide from a policy: a JSON object {root, tools[], typed_tools[], scopes[], network, plan, deny_read[],"
     " approval}.",
 )
-@click.option("--root", type=click.Path(), metavar="DIR", help="Decide as for your own run in this folder.")
+@click.option("--root", metavar="DIR", help="Decide as for your own run in this folder.")
 @click.option("--plan", is_flag=True, help="Judge as in plan mode.")
 @click.option("--engine", metavar="NAME", default="native", help="Whose path rules hold; `native`, the built-in one.")
 @click.option("--tool", metavar="NAME", required=True, help="The tool that would be called.")

@@ -59,9 +59,7 @@ def _one_host_each(words: list[str]) -> list[str]:
     return expanded
 
 
-@click.command(
-    cls=_SandboxCommand, epilog="Example: drawbar sandbox --net pypi.org files.pythonhosted.org -- pip download x"
-)
+@click.command(cls=_SandboxCommand, epilog="Example: drawbar sandbox --net example.org -- curl -sS https://example.org")
 @click.option(
     "--scope",
     type=click.Choice(_SCOPES),
@@ -69,9 +67,7 @@ def _one_host_each(words: list[str]) -> list[str]:
     help="workspace (the default): writes only in the folder's workspace and a private temporary folder; read-only:"
     " writes nothing, no network; outside: unconfined, with an environment without secrets.",
 )
-@click.option(
-    "--root", type=click.Path(), default=".", metavar="DIR", help="Start there instead of in the current folder."
-)
+@click.option("--root", default=".", metavar="DIR", help="Start there instead of in the current folder.")
 @click.option("--net", multiple=True, metavar="HOST…", help="Hosts that the command may reach, in scope workspace.")
 @click.option("--session", metavar="NAME", help="Keep the private temporary folder under this name, for the next call.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND…")
