@@ -208,6 +208,24 @@ def test_much_output_waits_for_its_reader(typist: Typist) -> None:
     assert (len(out), err, process.returncode) == (50_000_000, b"", 0)
 
 
+@pytest.mark.clause("CLI-6")
+@pytest.mark.parametrize("scope", ["workspace", "outside"])
+def test_the_command_inherits_no_ignored_signal(typist: Typist, scope: str) -> None:
+    done = typist.run("--scope", scope, "--", "grep", "SigIgn", "/proc/self/status", stdin=b"x")
+    assert done.stdout.split()[1] == b"0" * 16
+    done = typist.bash("yes | head -n 1; echo ${PIPESTATUS[0]}", "--scope", scope, stdin=b"x")
+    assert done.stdout == b"y\n141\n"
+
+
+@pytest.mark.clause("CLI-6")
+@pytest.mark.parametrize("trap", ["exit 5", "echo caught; exit 5", ""])
+def test_an_interrupt_is_the_commands_to_answer_also_at_a_terminal(typist: Typist, trap: str) -> None:
+    with typist.at_terminal("--", "bash", "-c", f"trap '{trap}' INT; echo up; sleep 1; exit 5") as at:
+        at.expect("up")
+        at.press(signal.SIGINT)
+        assert at.wait() == 5
+
+
 @pytest.mark.clause("CLI-6", "QLT-12")
 def test_a_reader_that_leaves_ends_the_command(typist: Typist) -> None:
     word = uuid.uuid4().hex

@@ -28,10 +28,13 @@ __all__ = ["Passage", "Pump"]
 _CHUNK: Final = 64 * 1024
 _END_OF_INPUT: Final = b"\x04"
 _WITH_INPUT: Final = (
-    "import os,sys;fd,to=map(int,sys.argv[1:3]);os.dup2(fd,to);fd==to or os.close(fd);"
-    "os.execv(sys.argv[3],sys.argv[3:])"
+    "import os,sys,_signal;fd,to=map(int,sys.argv[1:3]);os.dup2(fd,to);fd==to or os.close(fd);"
+    "[_signal.signal(n,_signal.SIG_DFL) for n in (_signal.SIGPIPE,_signal.SIGXFSZ)];os.execv(sys.argv[3],sys.argv[3:])"
 )
-"""A shell can name no descriptor above 9, and a descriptor can't be given another number without a program."""
+"""A shell can name no descriptor above 9, and a descriptor can't be given another number without a program.
+
+Python ignores two signals, and what is ignored would be inherited.
+"""
 
 
 class Passage:

@@ -45,9 +45,11 @@ _NAME: Final = "drawbar"
 # As a session's first process the shell gets the terminal that it opens as its controlling one, and the command in
 # its process group is in the foreground of it.
 # The shell's own messages ("Killed") go nowhere; the command gets the real standard error. A subshell with exec
-# runs a program and never a shell builtin of the same name.
+# runs a program and never a shell builtin of the same name. A key that interrupts reaches the shell as well, and
+# would become its own exit code instead of whatever the command makes of it; the command itself inherits no trap.
 _SCRIPT: Final = """\
 exec 3>&2 2>/dev/null
+trap : INT
 echo ready >&0
 read -r given || exit 125
 case $given in
