@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from drawbar.contracts import codec
 from drawbar.contracts.events.usage import RequestUsage
 from drawbar.contracts.model import Completed, Delta, ToolCallBlock
+from drawbar.models.call_arguments import unique_id
 from drawbar.models.errors import stream_error, transport_error
 from drawbar.models.gemini_call import GeminiCall
 from drawbar.models.gemini_reply import GeminiReply, RawPart, TextPart
 from drawbar.models.gemini_usage import counts_anything, gemini_usage
+from drawbar.models.halves import loads_halves
 from drawbar.models.sse import ServerEvent
 from drawbar.stores.history import well_formed
 
@@ -148,16 +149,7 @@ class GeminiDecoder:
 
     def _parse(self, data: bytes) -> Any:
         try:
-            return codec.loads(data)
-        except (ValueError, RecursionError):
-            return self._parse_with_halves(data)
-
-    def _parse_with_halves(self, data: bytes) -> Any:
-        """JSON whose only fault is an escaped half of a surrogate pair, which the next piece completes."""
-        import json
-
-        try:
-            return json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+            return loads_halves(data)
         except (ValueError, RecursionError) as error:
             raise self._unreadable(f"an event is not valid JSON: {error}") from error
 
@@ -240,12 +232,7 @@ class GeminiDecoder:
         """The call's id, or one of its own where the service gave none, unique in the conversation."""
         if not given:
             given = f"call_{self._own_id()}_{number}"
-        candidate, at = given, 1
-        while candidate in taken:
-            at += 1
-            candidate = f"{given}_{at}"
-        taken.add(candidate)
-        return candidate
+        return unique_id(given, taken)
 
     def _own_id(self) -> str:
         """What sets this reply's calls apart from those of others."""
@@ -287,10 +274,6 @@ def _said(part: TextPart) -> dict[str, Any]:
 
 def _beside(fields: dict[str, Any]) -> dict[str, Any]:
     return {"providerFields": fields} if fields else {}
-
-
-def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")
 
 
 def _text(value: Any) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from drawbar.contracts.model import Delta
 from drawbar.models.gemini_call import GeminiCall
+from drawbar.models.halves import Halves
 from drawbar.stores.history import well_formed
 
 __all__ = ["GeminiReply", "RawPart", "TextPart"]
@@ -46,7 +47,7 @@ class GeminiReply:
 
     blocks: list[TextPart | GeminiCall | RawPart] = field(default_factory=list[TextPart | GeminiCall | RawPart])
     _open_call: GeminiCall | None = None
-    _halves: dict[Kind, str] = field(default_factory=dict[Kind, str])
+    _halves: Halves = field(default_factory=Halves)
 
     @property
     def summary(self) -> str:
@@ -76,7 +77,7 @@ class GeminiReply:
         return []
 
     def _say(self, kind: Kind, said: str, beside: dict[str, Any]) -> list[Delta]:
-        said = self._joined(kind, said)
+        said = self._halves.join(said, of=kind)
         if not said and not beside:
             return []
         last = self.blocks[-1] if self.blocks else None
@@ -87,14 +88,6 @@ class GeminiReply:
             return []
         last.pieces.append(said)
         return [Delta("text" if kind == "text" else "reasoning", len(self.blocks) - 1, said)]
-
-    def _joined(self, kind: Kind, said: str) -> str:
-        """``said`` with the half of a character that the piece before it left; a half at its end waits."""
-        said = self._halves.pop(kind, "") + said
-        if "\ud800" <= said[-1:] <= "\udbff":
-            self._halves[kind] = said[-1]
-            said = said[:-1]
-        return well_formed(said)
 
     def _call(self, fields: Fields, beside: dict[str, Any]) -> list[Delta]:
         call = self._open_call

@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn, cast
 from drawbar.contracts import codec
 from drawbar.testing.gemini_models import generation_of
 from drawbar.testing.json_schema_shape import schema_fault
+from drawbar.testing.proto_names import in_camel_case
 from drawbar.testing.speech import ApiError
 
 __all__ = ["check_gemini_request"]
@@ -87,7 +88,7 @@ def check_gemini_request(headers: Mapping[str, str], body: bytes, *, model: str)
     if len(body) > MAX_BODY_BYTES:
         _refuse(f"Request payload size exceeds the limit: {MAX_BODY_BYTES} bytes.")
     try:
-        fields = codec.as_object(codec.loads(body))
+        fields = codec.as_object(in_camel_case(codec.loads(body)))
     except (ValueError, RecursionError) as error:
         raise ApiError(f"Invalid JSON payload received. {error}", kind="INVALID_ARGUMENT") from error
     if fields is None:
