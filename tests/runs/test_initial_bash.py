@@ -211,3 +211,18 @@ def test_the_command_line_runs_what_was_typed_and_never_what_was_piped() -> None
     assert build_request("!ls\nmore", typed=True).initial_bash == "ls"
     assert build_request("!ls\nmore").initial_bash is None
     assert build_request("ls", typed=True).initial_bash is None
+
+
+@pytest.mark.clause("RUN-7", "BND-9", "CON-34")
+async def test_an_allowed_command_outside_runs_once_with_the_persons_rights(tmp_path: Path) -> None:
+    async with bench(tmp_path, ANSWER * 2) as b:
+        beyond = tmp_path / "beyond"
+        beyond.mkdir()
+        record, events = await begin(b, f"!outside echo ran >> {beyond}/log", ask_handler=Person(("once", None)))
+        assert (beyond / "log").read_text() == "ran\n"
+        assert record.status == "completed"
+        (started,) = of(events, "tool.started")
+        assert (started["scope"], started["decision"]["by"]) == ("outside", "test")
+        assert started["decision"]["rule"].startswith("approval:")
+        _, events = await begin(b, f"!echo ran >> {beyond}/log")
+        assert (beyond / "log").read_text() == "ran\n", "what makes the line above mean something"
