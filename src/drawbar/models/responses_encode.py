@@ -95,10 +95,11 @@ def assistant_items(message: Fields, ids: CallIds, note: Note, *, model: str) ->
             items.append(_call(block, ids, ours=ours, whole=whole))
         elif kind != "thinking":
             item = _provider_block(block, blocks) if ours else None
-            if item is None or (not whole and item.get("id") in ids.sent):
+            if item is None or item.get("id") in ids.sent:
                 note(f"left out a reply block of type {_name(block)!r} that can't be sent back")
             else:
                 items.append(item)
+                ids.sent.update(filter(None, [item.get("id")]))
         elif whole and (item := _reasoning(block)) is not None:
             items.append(item)
     while items and items[-1]["type"] == "reasoning":
@@ -201,7 +202,8 @@ def _reasoning(block: Fields) -> Fields | None:
 def _provider_block(block: Fields, blocks: Iterable[Fields]) -> Fields | None:
     raw = _raw(block)
     kind = raw.get("type")
-    if block.get("protocol") != PROTOCOL or not isinstance(kind, str) or kind in _MODELLED:
+    named = isinstance(raw.get("id", ""), str)
+    if block.get("protocol") != PROTOCOL or not isinstance(kind, str) or kind in _MODELLED or not named:
         return None
     if kind == "message":
         content = raw.get("content")

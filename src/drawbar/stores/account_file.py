@@ -140,8 +140,8 @@ def account_entry(name: str, table: Any, *, where: str) -> AccountEntry:
     known = PRESETS.get(preset) if isinstance(preset, str) else None
     if preset is not None and known is None:
         raise InvalidInput(f"{here}: preset must be one of {', '.join(PRESETS)}", field="preset")
-    protocol = _string(fields, "protocol", here) or (known.protocol if known else None)
     base_url = _string(fields, "base_url", here) or (known.base_url if known else None)
+    protocol = _string(fields, "protocol", here) or (known.protocol_at(base_url or "") if known else None)
     if protocol is None or base_url is None:
         missing = "protocol" if protocol is None else "base_url"
         raise InvalidInput(f"{here}: {missing} is missing; give it, or a preset ({', '.join(PRESETS)})", field=missing)

@@ -119,10 +119,11 @@ class Accounts:
         key = next((key for key in preset.keys if self._environ.get(key)), None)
         if key is None:
             return None
+        base_url = self._environ.get(preset.base_url_key) or preset.base_url
         return AccountEntry(
             id=name,
-            protocol=preset.protocol,
-            base_url=self._environ.get(preset.base_url_key) or preset.base_url,
+            protocol=preset.protocol_at(base_url),
+            base_url=base_url,
             credential=CredentialRef("env", name=key),
             model=self._environ.get(preset.model_key) or preset.model or None,
             source="environment",
