@@ -151,3 +151,26 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
         read_account_file(path)
     except InvalidInput as error:
         assert str(path) in error.message  # noqa: PT017 - either end is right
+
+
+@pytest.mark.clause("MDL-2")
+@pytest.mark.parametrize(
+    ("address", "protocol"),
+    [
+        ("", "openai-responses"),
+        ("https://API.openai.com", "openai-responses"),
+        ("https://eu.api.openai.com/v1", "openai-responses"),
+        ("https://gateway.example/v1", "openai-chat"),
+        ("https://api.openai.com.example/v1", "openai-chat"),
+        ("http://[broken", "openai-chat"),
+    ],
+)
+def test_openai_is_asked_in_its_own_protocol_and_a_gateway_in_the_one_that_all_speak(
+    tmp_path: Path, address: str, protocol: str
+) -> None:
+    by_environment = accounts(tmp_path / "none.toml", OPENAI_API_KEY=SECRET, OPENAI_BASE_URL=address)
+    assert by_environment.resolve("openai").protocol == protocol
+    stated = f'base_url = "{address}"\n' if address else ""
+    path = file_with(tmp_path, f'[accounts.a]\npreset = "openai"\n{stated}[accounts.b]\npreset = "openai"\n'
+                               'base_url = "https://gateway.example"\nprotocol = "openai-responses"\n')  # fmt: skip
+    assert [account.protocol for account in accounts(path).list()] == [protocol, "openai-responses"]
