@@ -131,7 +131,7 @@ class Watch:
             self._screen.line()
             for line in account.lines(self._screen.look):
                 self._screen.line(line)
-            return account
+            return await self._written(account)
         account = await self._for_programs(runs, run_id, from_seq)
         account.fault = fault()
         if self._form == "quiet" and account.reply:
@@ -141,7 +141,7 @@ class Watch:
                 self._aside.line(line)
         for line in account.unanswered_lines(self._aside.look):
             self._aside.line(line)
-        return account
+        return await self._written(account)
 
     async def _for_people(self, runs: Follows, run_id: str, from_seq: int, display: Display) -> Account:
         display.account.run_id = run_id
@@ -192,6 +192,12 @@ class Watch:
             if self._asker is not None:
                 await self._asker.idle()
             display.tick()
+
+    async def _written(self, account: Account) -> Account:
+        """What isn't out yet may still fail, and then the command hasn't said what it was to say (QLT-6)."""
+        await asyncio.to_thread(self._out.drain)
+        self._check()
+        return account
 
     def _check(self) -> None:
         if self._out.broken.is_set():
