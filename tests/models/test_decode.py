@@ -382,7 +382,7 @@ def test_a_refusal_is_an_error_with_the_providers_explanation() -> None:
     refusal = ends("refusal")
     refusal["delta"]["stop_details"] = {"type": "refusal", "explanation": "Against the usage policy."}
     _, done = decode(stream(START, refusal, STOP))
-    assert (done.stop_reason, done.raw_stop_reason) == ("error", "refusal")
+    assert (done.stop_reason, done.raw_stop_reason) == ("refusal", "refusal")
     assert done.message["errorMessage"] == "Against the usage policy."
 
 

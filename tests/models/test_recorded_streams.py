@@ -18,7 +18,7 @@ from drawbar.models.errors import response_error
 from drawbar.models.sse import SseParser
 
 FOLDER = streams_folder()
-CLASSES = {"end": "stop", "tool": "toolUse", "length": "length", "refusal": "error", "pause": "stop"}
+CLASSES = {"end": "stop", "tool": "toolUse", "length": "length", "refusal": "refusal", "pause": "stop"}
 COUNTERS = {
     "uncached_input": "input_tokens",
     "cache_read": "cache_read_tokens",

@@ -140,7 +140,7 @@ class ReplyDecoder:
         return Completed(
             message=message,
             calls=tuple(calls),
-            stop_reason=stop,
+            stop_reason="refusal" if stop == "error" else stop,
             raw_stop_reason=self._stop_reason,
             usage=self.usage(ok=True) or RequestUsage(),
             skipped=self.skipped,

@@ -134,7 +134,8 @@ class GeminiDecoder:
         if self._id:
             message["responseId"] = self._id
         if stop == "error":
-            message["errorMessage"] = self._explanation or f"the provider ended the reply: {self._finish}"
+            what = "refused to answer" if refused else "gave the reply up"
+            message["errorMessage"] = self._explanation or f"the provider {what} ({self._finish})"
         return Completed(
             message=message,
             calls=tuple(calls),
