@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from drawbar.contracts.boundary import Policy
 from drawbar.contracts.clock import Clock, stamp
 from drawbar.contracts.engine import Binding, EngineSession, EngineSpec, Redactor
 from drawbar.contracts.errors import DrawbarError, InvalidInput, NotFound, SessionBusy, WorkspaceRefused
@@ -21,6 +20,7 @@ from drawbar.contracts.run import NEVER_ASKED, PREVIEW_CHARS, ApprovalMode, RunI
 from drawbar.runs.asking import AskHandler, QuestionHandler
 from drawbar.runs.freeze import approval_mode, caller_capabilities, freeze
 from drawbar.runs.live import LiveRun
+from drawbar.runs.policies import run_policy
 from drawbar.runs.settlement import failed
 from drawbar.runs.turn import run_turn
 from drawbar.sessions.initial_bash import initial_call
@@ -31,7 +31,7 @@ from drawbar.stores.history import list_histories, select_history
 from drawbar.stores.locks import file_lock
 
 if TYPE_CHECKING:
-    from drawbar.contracts.boundary import PinnedRoot
+    from drawbar.contracts.boundary import PinnedRoot, Policy
     from drawbar.contracts.capability import CapabilitySet
     from drawbar.contracts.settings import Settings
     from drawbar.runs.registry import RunRegistry
@@ -281,16 +281,13 @@ class Sessions:
         )
 
     def _policy(self, pins: Pins, record: RunRecord) -> Policy:
-        root = str(pins.root.path)
-        return Policy(
-            root=pins.root,
-            tools=frozenset(pins.capabilities.tools),
-            scopes=pins.capabilities.scopes,
+        return run_policy(
+            pins.root,
+            pins.capabilities,
             approval=pins.approval,
-            network=pins.capabilities.network,
             hidden=(*self._layout.hidden(), self._sockets),
             deny_read=pins.deny_read,
-            standing=tuple(rule for rule in self._approvals.list() if rule.root == root),
+            standing=self._approvals.list(),
             sandbox=pins.sandbox,
             explicit_off=pins.explicit_off,
             asks=not record.automatic,
