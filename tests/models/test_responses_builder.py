@@ -225,6 +225,7 @@ def test_the_path_follows_the_address(base: str, path: str) -> None:
         ({"input": []}, "must be provided"),
         ({"max_output_tokens": 3}, "Expected a value >= 16"),
         ({"include": ["everything"]}, "Supported values are"),
+        ({"model": "gpt-4o-mini", "include": ["reasoning.encrypted_content"]}, "not supported with this model"),
         (
             {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]},
             "without its required following item|persisted",

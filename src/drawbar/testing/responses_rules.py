@@ -63,6 +63,7 @@ _FUNCTION: Final = frozenset({"type", "name", "description", "parameters", "stri
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 _SUMMARIES: Final = frozenset({"auto", "concise", "detailed"})
+_WITHOUT_REASONING: Final = re.compile(r"gpt-(?:3\.5|4)|chatgpt-4o")
 _DATA_URL: Final = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _PART_TEXTS: Final = {
     "input_text": "text",
@@ -125,6 +126,8 @@ def _check_options(fields: Fields) -> None:
     for one in cast("list[Any]", include) if isinstance(include, list) else [include]:
         if one not in _INCLUDABLE:
             _refuse(f"Invalid value: '{one}'. Supported values are: {', '.join(sorted(_INCLUDABLE))}.")
+        if one == "reasoning.encrypted_content" and _WITHOUT_REASONING.match(str(model)):
+            _refuse("Encrypted content is not supported with this model.")
 
 
 def _check_reasoning(reasoning: Any) -> None:
