@@ -579,3 +579,11 @@ def test_a_data_root_that_cannot_be_written(typist: Typist) -> None:
     done = typist.run("--session", "x", "--", "echo", "up")
     assert (done.returncode, done.stdout) == (125, b""), done
     assert b"/proc/drawbar/root could not be written" in done.stderr
+
+
+@pytest.mark.clause("CLI-2")
+def test_its_options_are_completed() -> None:
+    env = {**os.environ, "_DRAWBAR_COMPLETE": "bash_complete", "COMP_WORDS": "drawbar sandbox --s", "COMP_CWORD": "2"}
+    done = subprocess.run([sys.executable, *RUN], env=env, capture_output=True, timeout=60, check=False)
+    assert {line.partition(",")[2] for line in done.stdout.decode().split()} == {"--scope", "--session"}
+    assert done.stderr == b""

@@ -34,6 +34,8 @@ class _SandboxCommand(Command):
     """Takes everything behind ``--`` as it is, and several hosts behind one ``--net``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:  # a line that is still being typed
+            return super().parse_args(ctx, args)
         at = args.index("--") if "--" in args else None
         options = args if at is None else args[:at]
         command = [] if at is None else args[at + 1 :]
