@@ -33,17 +33,28 @@ MODELS = ["gemini-2.0-flash", "gemini-2.5-pro", "models/gemini-2.5-flash", "gemi
 
 signatures = st.sampled_from([SIGNED, "", "no base64!", None])
 beside = st.fixed_dictionaries({}, optional={"thoughtSignature": signatures})
+
+
+def carrying(blocks: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    """Blocks with what a provider may have put beside them, or something that it can't have."""
+    rest = beside | st.none() | st.just({"": 1, "text": "x", "functionCall": {}})
+    return st.builds(lambda block, fields: {**block, "providerFields": fields}, blocks, rest)
+
+
 own_blocks = (
-    record(type=st.just("text"), text=st.sampled_from(["a", " ", "\ud83d"]), providerFields=beside)
-    | record(
-        type=st.just("toolCall"),
-        id=st.sampled_from(["a", "b", ""]),
-        name=st.sampled_from(["bash", "1", "ä.b"]),
-        arguments=st.just({"x": 1}),
-        providerFields=beside,
+    carrying(record(type=st.just("text"), text=st.sampled_from(["a", " ", "\ud83d"])))
+    | carrying(
+        record(
+            type=st.just("toolCall"),
+            id=st.sampled_from(["a", "b", ""]),
+            name=st.sampled_from(["bash", "1", "ä.b"]),
+            arguments=st.just({"x": 1}),
+        )
     )
     | record(type=st.just("thinking"), thinking=st.sampled_from(["", "Hm."]), thinkingSignature=signatures)
-    | st.builds(lambda signed: {"type": "thinking", "redacted": True, "thinkingSignature": signed}, signatures)
+    | carrying(
+        st.builds(lambda signed: {"type": "thinking", "redacted": True, "thinkingSignature": signed}, signatures)
+    )
     | st.sampled_from(
         [
             {"type": "providerBlock", "protocol": "gemini", "raw": {"executableCode": {"language": "PYTHON"}}},

@@ -19,6 +19,7 @@ from drawbar.contracts.errors import ProviderError
 from drawbar.contracts.model import Account, Completed, Delta, EncodedRequest, Provider, RequestSettings
 from drawbar.models import provider_for
 from drawbar.models.errors import response_error
+from drawbar.models.gemini_builder import GeminiBuilder
 from drawbar.models.gemini_decode import GeminiDecoder
 from drawbar.models.sse import ServerEvent, SseParser
 from drawbar.testing.scenario import Block, Fault, Pace, Turn, reply
@@ -365,6 +366,19 @@ def test_a_signature_stays_on_its_part_and_text_around_it_apart() -> None:
         {"type": "text", "text": "cd"},
         {"type": "thinking", "thinking": "", "thinkingSignature": SIGNED, "redacted": True},
     ]
+
+
+def test_every_signed_part_goes_back_to_the_letter() -> None:
+    parts = [
+        {"text": "Hm.", "thought": True, "thoughtSignature": SIGNED},
+        {"text": "a", "thoughtSignature": SIGNED, "partMetadata": {"x": 1}},
+        {"functionCall": {"id": "c", "name": "bash", "args": {}}, "thoughtSignature": SIGNED},
+        {"text": "\n", "thoughtSignature": SIGNED},
+        {"text": "", "thoughtSignature": SIGNED},
+    ]
+    builder = GeminiBuilder(OLD)
+    builder.extend([user("Go."), whole(told(*parts)).message])
+    assert json.loads(b"".join(builder.build().body))["contents"][1]["parts"] == parts
 
 
 def test_calls_without_ids_get_ids_of_their_own_in_every_reply() -> None:

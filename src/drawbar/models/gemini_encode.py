@@ -29,6 +29,11 @@ STAND_IN_SIGNATURE: Final = "skip_thought_signature_validator"
 
 _NOT_NAME = re.compile(r"[^a-zA-Z0-9_.-]")
 _SIGNATURE = re.compile(r"(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2}==|[A-Za-z0-9+/_-]{3}=)?")
+_FIELD = re.compile(r"[a-z][a-zA-Z]*")
+_CONTENT: Final = frozenset(
+    {"text", "thought", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode"}
+)
+"""What a part is, of which there is one; never beside it."""
 
 Fields = Mapping[str, Any]
 
@@ -110,11 +115,18 @@ def _thought(block: Fields) -> dict[str, Any] | None:
     signature = block.get("thinkingSignature")
     signed = {"thoughtSignature": signature} if _is_signature(signature) else {}
     if block.get("redacted") is True:
-        return {"text": "", **_beside(block, ours=True), **signed} if signed else None
+        return {"text": _blank(block), **_beside(block, ours=True), **signed} if signed else None
     text = block.get("thinking")
     if not isinstance(text, str) or not (text or signed):
         return None
     return {"text": text, "thought": True, **_beside(block, ours=True), **signed}
+
+
+def _blank(block: Fields) -> str:
+    """The white space that the signature stood on, mostly none."""
+    rest: Any = block.get("providerFields")
+    text: Any = cast("Fields", rest).get("text") if isinstance(rest, Mapping) else None
+    return text if isinstance(text, str) and not text.strip() else ""
 
 
 def _beside(block: Fields, ours: bool) -> dict[str, Any]:
@@ -122,10 +134,14 @@ def _beside(block: Fields, ours: bool) -> dict[str, Any]:
     rest: Any = block.get("providerFields")
     if not ours or not isinstance(rest, Mapping):
         return {}
-    fields = dict(cast("Fields", rest))
-    if "thoughtSignature" in fields and not _is_signature(fields["thoughtSignature"]):
-        del fields["thoughtSignature"]
+    fields = {name: value for name, value in cast("Fields", rest).items() if _may_stand_beside(name)}
+    if not _is_signature(fields.get("thoughtSignature")):
+        fields.pop("thoughtSignature", None)
     return fields
+
+
+def _may_stand_beside(name: str) -> bool:
+    return _FIELD.fullmatch(name) is not None and name not in _CONTENT
 
 
 def _is_signature(value: Any) -> bool:
