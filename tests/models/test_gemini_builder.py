@@ -22,6 +22,8 @@ from drawbar.models.gemini import GeminiWire
 from drawbar.models.gemini_builder import GeminiBuilder
 from drawbar.models.gemini_encode import STAND_IN_SIGNATURE
 from drawbar.models.gemini_thinking import EFFORTS
+from drawbar.stores.accounts import Accounts
+from drawbar.stores.redaction import SecretRedactor
 from drawbar.testing.gemini_rules import check_gemini_request
 from drawbar.testing.speech import ApiError
 
@@ -329,3 +331,15 @@ ASKED = {"role": "user", "parts": [{"text": "Go."}]}
 def test_the_server_refuses_what_the_service_refuses(body: dict[str, Any], words: str, model: str) -> None:
     with pytest.raises(ApiError, match=words):
         check_gemini_request(HEADERS, json.dumps(body).encode(), model=model)
+
+
+@pytest.mark.clause("MDL-1")
+@pytest.mark.parametrize("variable", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
+def test_an_account_is_offered_where_the_environment_has_a_key(variable: str) -> None:
+    secret = "test-credential-5d0b7a1f33c94e62"
+    environ = {variable: secret, "GEMINI_MODEL": "gemini-3.1-pro-preview"}
+    account = Accounts(environ, SecretRedactor()).resolve("gemini")
+    assert (account.protocol, account.secret, account.model) == ("gemini", secret, "gemini-3.1-pro-preview")
+    assert GeminiWire(account).headers(account) == {"x-goog-api-key": secret}
+    assert account.base_url == "https://generativelanguage.googleapis.com"
+    assert Accounts({variable: secret}, SecretRedactor()).resolve("gemini").model
