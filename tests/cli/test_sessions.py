@@ -109,9 +109,9 @@ def test_the_next_request_of_a_damaged_history_is_valid(tmp_path: Path) -> None:
 
 def test_a_protocol_that_is_not_spoken_is_refused_by_name(tmp_path: Path) -> None:
     path = write(tmp_path / "h.jsonl", HEADER)
-    done = drawbar("sessions", "inspect", str(path), "--request", "gemini", "--json")
+    done = drawbar("sessions", "inspect", str(path), "--request", "telepathy", "--json")
     assert done.returncode == 2
-    assert "gemini" in json.loads(done.stderr)["error"]["message"]
+    assert "telepathy" in json.loads(done.stderr)["error"]["message"]
     assert drawbar("sessions", "inspect", str(path), "--request", "anthropic-messages").returncode == 2
 
 

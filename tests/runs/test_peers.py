@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from tests.runs.kit import bench, environment_for, of
+from tests.sandbox.kit import BASE_PYTHON
 
 from drawbar.contracts.boundary import Approval, ApprovalAsk
 from drawbar.contracts.errors import NotPermitted
@@ -299,7 +300,7 @@ async def test_no_command_of_any_scope_answers_a_run_of_its_own_or_of_another_pr
             return say("Done.")
         if "ASK" in text:
             return ask
-        command = shape.format(f"{sys.executable} {client} {target['socket']} {target['run']} >> out 2>&1")
+        command = shape.format(f"{BASE_PYTHON} {client} {target['socket']} {target['run']} >> out 2>&1")
         return use("bash", {"command": command, **({"scope": "outside"} if how == "outside" else {})})
 
     async def yes(asked: ApprovalAsk, approval_id: str) -> Approval:

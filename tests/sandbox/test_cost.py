@@ -18,7 +18,8 @@ def test_at_most_half_as_much_again_as_bubblewrap(sandbox: None, tmp_path: Path)
     """The fastest of many interleaved calls, which a busy machine slows alike; a noisy run gets a second chance."""
     for attempt in range(3):
         report = tmp_path / f"{attempt}.json"
-        subprocess.run([sys.executable, BENCHMARK, "--rounds", "40", "--json", report], check=False, capture_output=True)
+        argv = [sys.executable, BENCHMARK, "--rounds", "40", "--json", report]
+        subprocess.run(argv, check=False, capture_output=True)
         facts = json.loads(report.read_text())
         variants = facts["variants"]
         own = facts["ratio_to_bubblewrap"]["min"]
