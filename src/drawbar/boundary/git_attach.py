@@ -2,8 +2,9 @@
 
 Git replaces a configuration file by renaming a new one over it, which no mount of a file allows; but it first
 follows a link. So each file shows as a link to the copy: the link itself is mounted, which only the kernel's own
-mount calls can do. Run as ``python -I -S git_attach.py PID`` by the harness with the mounts on standard input, never
-inside the sandbox; it enters the namespaces of that process and ends. Standard library alone.
+mount calls can do. Run as ``python -I -S git_attach.py`` by the harness, never inside the sandbox: for each line
+``{"pid", "pairs"}`` on standard input a child enters the namespaces of that process, mounts and ends, and the answer
+is a line, ``ok`` or ``no``. It ends with its input. Standard library alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import fcntl
 import json
 import os
 import sys
+from typing import Any, NoReturn
 
 _NS_GET_USERNS = 0xB701
 _CLONE_NEWUSER, _CLONE_NEWNS = 0x10000000, 0x00020000
@@ -23,13 +25,27 @@ _AT_FDCWD = -100
 
 
 def main() -> None:
-    """Mount each ``[source, place]`` and print ``ok``; stop at the first that can't be."""
-    pid = int(sys.argv[1])
-    pairs: list[list[str]] = json.load(sys.stdin)
-    _enter(pid)
-    for source, place in pairs:
-        _mount(source, place)
-    sys.stdout.write("ok")
+    """Answer each request in turn."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            _carry_out(line)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write("ok\n" if status == 0 else "no\n")
+        sys.stdout.flush()
+
+
+def _carry_out(line: str) -> NoReturn:
+    """Mount each ``[source, place]``, the first that can't be is the end; only a child can enter a namespace."""
+    failed = 1
+    try:
+        request: dict[str, Any] = json.loads(line)
+        _enter(request["pid"])
+        for source, place in request["pairs"]:
+            _mount(source, place)
+        failed = 0
+    finally:
+        os._exit(failed)
 
 
 def _enter(pid: int) -> None:

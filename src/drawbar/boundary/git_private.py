@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable
@@ -19,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from drawbar.boundary.git_attacher import Attacher
 from drawbar.boundary.git_config import ConfigUnreadable, Entry, parse, rewritten
 from drawbar.boundary.git_harmless import carried
 from drawbar.boundary.git_state import CONFIGS, read_at, root_descriptor
@@ -26,7 +24,6 @@ from drawbar.boundary.git_state import CONFIGS, read_at, root_descriptor
 __all__ = ["PrivateSettings"]
 
 _SPARSE: Final = "sparse-checkout"
-_LIMIT_S: Final = 10.0
 _LOCK_TRIES, _LOCK_WAIT_S = 20, 0.005
 _NAMED: Final = 6
 
@@ -54,9 +51,11 @@ class PrivateSettings:
     Args:
         folder: the session's own, shown to its commands at the same path and writable for them. Whatever they make
             of it harms only what they see themselves.
+        attacher: mounts the copies.
     """
 
     folder: Path
+    attacher: Attacher = field(default_factory=Attacher)
     _copies: dict[Path, _Copy] = field(default_factory=dict[Path, _Copy])
     _infos: dict[Path, _Info] = field(default_factory=dict[Path, _Info])
     _attached: set[int] = field(default_factory=set[int])
@@ -90,22 +89,9 @@ class PrivateSettings:
         """
         if not self._works or not self._copies or init in self._attached:
             return self._works
-        pairs = [[str(self.folder / f"link-{copy.name}"), str(copy.real)] for copy in self._copies.values()]
-        pairs += [[str(self.folder / info.name), str(info.real)] for info in self._infos.values()]
-        helper = os.path.join(os.path.dirname(os.path.abspath(__file__)), "git_attach.py")
-        try:
-            done = subprocess.run(
-                [sys.executable, "-I", "-S", helper, str(init)],
-                input=json.dumps(pairs).encode(),
-                capture_output=True,
-                timeout=_LIMIT_S,
-                env={"LC_ALL": "C.UTF-8"},
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            self._works = False
-            return False
-        self._works = done.returncode == 0 and done.stdout == b"ok"
+        pairs = [(str(self.folder / f"link-{copy.name}"), str(copy.real)) for copy in self._copies.values()]
+        pairs += [(str(self.folder / info.name), str(info.real)) for info in self._infos.values()]
+        self._works = self.attacher.attach(init, pairs)
         if self._works:
             self._attached = {init}
         return self._works

@@ -39,6 +39,8 @@ class GitSession:
     def begin(self) -> None:
         """Look beside the model's request at how the person left things."""
         self._watch.begin()
+        if git_mounts(self._root).settings:
+            self._settings.attacher.start()
 
     async def before(self) -> list[str]:
         """A command that may write is about to start; what a crashed run had left and was undone now."""
@@ -94,6 +96,7 @@ class GitSession:
         if self._looks:
             await asyncio.wait(self._looks)
         await self._watch.close()
+        self._settings.attacher.close()
 
 
 def in_words(said: Sequence[str]) -> str:
