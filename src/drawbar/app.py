@@ -381,7 +381,13 @@ class _Assembly:
         return PolicyGate(policy, {spec.name: spec for spec in specs}, rules_for_commands=self.namespaced())
 
     def runner(
-        self, policy: Policy, *, private_tmp: Path, marker: str, network: NetworkGate | None = None
+        self,
+        policy: Policy,
+        *,
+        private_tmp: Path,
+        marker: str,
+        network: NetworkGate | None = None,
+        notice: Callable[[str, str], None] = lambda _code, _text: None,
     ) -> SandboxRunner:
         """What runs commands under a policy: a run's tools and ``drawbar sandbox`` alike."""
         from drawbar.boundary.runner import SandboxRunner
@@ -393,6 +399,7 @@ class _Assembly:
             environ=self._environ,
             marker=marker,
             network=network,
+            notice=notice,
         )
 
     def equip(self, live: LiveRun, record: RunRecord, policy: Policy, capabilities: CapabilitySet) -> Equipment:
@@ -404,7 +411,9 @@ class _Assembly:
         tools = [tool for tool in builtin_tools() if tool.spec.name in policy.tools]
         private_tmp = self._layout.session_tmp(record.session_id)
         network = NetworkProxy(policy.network, live.emit)
-        runner = self.runner(policy, private_tmp=private_tmp, marker=f"{MARKER}={live.id}", network=network)
+        runner = self.runner(
+            policy, private_tmp=private_tmp, marker=f"{MARKER}={live.id}", network=network, notice=live.notice
+        )
         context = ToolContext(
             root=policy.root,
             commands=runner,

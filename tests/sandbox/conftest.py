@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.sandbox.kit import Box, make_box
 
+from drawbar.boundary import git_session
 from drawbar.boundary.bubblewrap import Bubblewrap
 
 BoxMaker = Callable[..., Box]
@@ -49,6 +50,12 @@ async def make(sandbox: None, tmp_path: Path) -> AsyncIterator[BoxMaker]:
     yield build
     for box in boxes:
         await box.runner.close()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results wait for the look after their command, however busy the machine is; a test may take that back."""
+    monkeypatch.setattr(git_session, "_PATIENCE_S", 10.0)
 
 
 @pytest.fixture

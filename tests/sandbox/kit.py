@@ -60,6 +60,7 @@ def make_box(
     unconfined: Any = None,
     keep: bool = True,
     network_gate: Any = None,
+    notice: Any = lambda _code, _text: None,
     **policy: Any,
 ) -> Box:
     """A runner for ``root``, with the harness's own folder and the private folder made in ``folder``."""
@@ -77,6 +78,7 @@ def make_box(
         unconfined=unconfined,
         keep=keep,
         network=network_gate,
+        notice=notice,
     )
     return Box(root=pinned.path, hidden=hidden, private=hidden / "private", runner=runner)
 

@@ -15,6 +15,7 @@ import pytest
 from tests.sandbox.conftest import BoxMaker
 from tests.sandbox.kit import Box, git
 
+from drawbar.boundary import git_session
 from drawbar.boundary.git_native import git_refusal
 from drawbar.boundary.git_watch import GitWatch
 from drawbar.boundary.roots import pin_root
@@ -272,3 +273,32 @@ async def test_a_pattern_closes_everything_it_names_and_its_other_names(
     box = make(root, deny_read=(pattern,))
     result = await box.sh("cat a.key plain.txt", scope="read-only")
     assert "secret" not in result.output
+
+
+@pytest.mark.clause("QLT-3", "BND-11", "PRF-2")
+async def test_a_look_that_outlasts_its_command_is_waited_for_and_recorded(
+    make: BoxMaker, nested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large tree's look goes on beside the model's request; nothing starts, and no run ends, before it has ended."""
+    monkeypatch.setattr(git_session, "_PATIENCE_S", 0.0)
+    whole = GitWatch.after
+
+    async def slow(self: GitWatch, *rest: object) -> list[str]:
+        await asyncio.sleep(0.2)
+        return await whole(self)
+
+    monkeypatch.setattr(GitWatch, "after", slow)
+    told: list[tuple[str, str]] = []
+    box = make(nested, notice=lambda code, text: told.append((code, text)))
+    plant = PLANTS["new repository"][0].format(s=tmp_path / "sentinel")
+    first = await box.sh(plant)
+    assert first.denial is None
+    second = await box.sh("true")
+    assert "fsmonitor" in (second.denial or "")
+    assert [code for code, _text in told] == ["git_changed_back"]
+    await box.sh(PLANTS["new deep one"][0].format(s=tmp_path / "sentinel"))
+    await box.runner.close()
+    assert len(told) == 2
+    for folder in ("n", "a/b/c"):
+        subprocess.run(["git", "-C", nested / folder, "status"], check=True, capture_output=True)
+    assert not (tmp_path / "sentinel").exists()

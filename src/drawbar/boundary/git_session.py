@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +15,14 @@ from drawbar.boundary.git_watch import GitWatch
 from drawbar.boundary.process import Check
 from drawbar.contracts.boundary import PinnedRoot
 from drawbar.contracts.capability import Scope
+from drawbar.contracts.errors import StorageFailed
 
 __all__ = ["GitSession", "in_words"]
 
 _SETTINGS: Final = "git-settings"
 _SHOWN: Final = 4
+_PATIENCE_S: Final = 0.008
+"""How long a result waits for the look after its command: enough for a small tree, unnoticed in a large one."""
 
 
 class GitSession:
@@ -27,10 +31,14 @@ class GitSession:
     Args:
         root: the pinned root.
         private_tmp: the session's private folder; what crashes must not lose is kept beside it.
+        notice: told, with a code, of each thing that was found and undone, whether or not a result says it.
     """
 
-    def __init__(self, root: PinnedRoot, private_tmp: Path) -> None:
+    def __init__(
+        self, root: PinnedRoot, private_tmp: Path, notice: Callable[[str, str], None] = lambda _code, _text: None
+    ) -> None:
         self._root = root
+        self._notice = notice
         self._watch = GitWatch(root, private_tmp.parent)
         self._settings = PrivateSettings(private_tmp / _SETTINGS)
         self._looks: set[asyncio.Task[None]] = set()
@@ -44,6 +52,8 @@ class GitSession:
 
     async def before(self) -> list[str]:
         """A command that may write is about to start; what a crashed run had left and was undone now."""
+        if self._looks:
+            await asyncio.wait(self._looks)
         unsaid, self._unsaid = self._unsaid, []
         return unsaid + await self._watch.before()
 
@@ -70,29 +80,47 @@ class GitSession:
 
         return look
 
-    async def after(self, mounts: GitMounts) -> list[str]:
+    async def after(self, mounts: GitMounts, *, wait: bool = False) -> list[str]:
         """The command has ended: carry over what is ordinary, undo what git would run or follow.
 
+        The look goes on beside the model's next request where a tree is large; the next command, and the end of the
+        run, wait for it.
+
+        Args:
+            mounts: what it was given.
+            wait: wait to the end for what there is to say.
+
         Returns:
-            What the person and the model should know, one sentence each.
+            What the person and the model should know, one sentence each; what comes too late is said with the next
+            command.
         """
+        look = self.after_job(mounts)
+        await asyncio.wait((look,), timeout=None if wait else _PATIENCE_S)
+        if not look.done():
+            return []
+        said, self._unsaid = self._unsaid, []
+        return said
+
+    def after_job(self, mounts: GitMounts) -> asyncio.Task[None]:
+        """A background job has ended: as :meth:`after`; what there is to say is said with the next command."""
+        task = asyncio.ensure_future(self._look(mounts))
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+        return task
+
+    async def _look(self, mounts: GitMounts) -> None:
         said = [f"{path} would send git to another folder; it was removed" for path in remove_redirects(mounts)]
         said += self._settings.carry_over()
         # Mounts aren't trusted: a rename of the person's own takes one away under a running command.
-        return said + await self._watch.after()
-
-    def after_job(self, mounts: GitMounts) -> None:
-        """A background job has ended: as :meth:`after`; what there is to say is said with the next command."""
-
-        async def look() -> None:
-            self._unsaid += await self.after(mounts)
-
-        task = asyncio.ensure_future(look())
-        self._looks.add(task)
-        task.add_done_callback(self._looks.discard)
+        said += await self._watch.after()
+        self._unsaid += said
+        # A disk that refuses the record is the run's own affair, and what was undone stays undone.
+        with contextlib.suppress(StorageFailed):
+            for sentence in said:
+                self._notice("git_changed_back", sentence)
 
     async def close(self) -> None:
-        """Finish the looks after jobs, end one beside a turn."""
+        """Finish the looks after commands and jobs, end one beside a turn."""
         if self._looks:
             await asyncio.wait(self._looks)
         await self._watch.close()

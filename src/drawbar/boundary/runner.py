@@ -54,6 +54,7 @@ class SandboxRunner:
         unconfined: what runs commands without the file sandbox; None takes the best that this machine has.
         keep: whether one sandbox may serve one command after another (PRF-2).
         network: the run's proxy (BND-13); without one no command reaches any host, whatever the policy lists.
+        notice: told, with a code, what a look at the workspace after a command found and undid (BND-11).
     """
 
     def __init__(
@@ -68,12 +69,13 @@ class SandboxRunner:
         unconfined: SandboxBackend | None = None,
         keep: bool = True,
         network: NetworkGate | None = None,
+        notice: Callable[[str, str], None] = lambda _code, _text: None,
     ) -> None:
         self._policy = policy
         self._backend = backend
         self._unconfined = unconfined
         self._scan = RootScan(policy.root.path, policy.deny_read)
-        self._git = GitSession(policy.root, private_tmp)
+        self._git = GitSession(policy.root, private_tmp, notice)
         self._planner = Planner(policy, private_tmp=private_tmp, environ=environ, marker=marker, network=network)
         self._carrier = Carrier(private_tmp=private_tmp, cap_bytes=artifacts_cap_bytes, keep=keep, network=network)
         self._network = network
@@ -188,7 +190,9 @@ class SandboxRunner:
                     break
         finally:
             # However it ended: the person's next git must neither run nor follow what it left.
-            said += await self._git.after(way.git) if way.writes else []
+            if way.writes:
+                # Streams are passed through for one command alone: there is no next one to say it with.
+                said += await self._git.after(way.git, wait=request.streams is not None)
             self._scan.disturb()
         assert result is not None
         if not result.denial:
