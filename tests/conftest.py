@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,16 @@ _PERSONAL = re.compile(
     re.IGNORECASE,
 )
 _KEPT = {"DRAWBAR_CORPORA", "DRAWBAR_STREAMS"}
+
+# A shell that starts tests in the background has their children ignore Ctrl-C, which many of them are about.
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGTERM, signal.SIG_DFL),
+):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, usual)
 
 MakeRepo = Callable[..., Path]
 

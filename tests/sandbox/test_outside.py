@@ -83,7 +83,7 @@ async def test_nothing_it_left_survives(box: Box, leave: str) -> None:
 @pytest.mark.clause("BND-9")
 async def test_it_neither_shares_nor_keeps_a_sandbox(make: BoxMaker, git_repo: Callable[..., Path]) -> None:
     box = make(git_repo(), scopes=SCOPES)
-    where = "readlink /proc/self/ns/pid; echo x >/dev/shm/$$.drawbar-test; rm /dev/shm/$$.drawbar-test"
+    where = "readlink /proc/self/ns/pid; rm $(mktemp /dev/shm/drawbar-test.XXXXXX)"
     await box.text("true")
     kept = box.runner._carrier.kept  # pyright: ignore[reportPrivateUsage]
     both = await asyncio.gather(*(box.text(f"sleep 0.3; {where}", scope="outside") for _ in range(2)))
