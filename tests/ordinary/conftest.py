@@ -85,7 +85,7 @@ def as_other() -> Iterator[HarnessProgram]:
 
 
 @pytest.fixture(
-    params=[pytest.param(way, id="-".join(way), marks=[pytest.mark.slow] if way in WAYS[2:] else []) for way in WAYS]
+    params=[pytest.param(way, id="-".join(way), marks=[pytest.mark.slow] if way in WAYS[1:] else []) for way in WAYS]
 )
 def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
     """A workspace below the home of whoever works; at the end nothing may lie in it that nobody made."""

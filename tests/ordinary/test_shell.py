@@ -73,7 +73,7 @@ SHELL = {
     "looking_at_processes": Case(
         """
             ps >/dev/null; ps aux | grep -c bash; ps -ef >/dev/null
-            sleep 7 & pgrep -x sleep >/dev/null; kill -0 $!; pkill -x sleep; wait $! || true
+            sleep 7 & until pgrep -x sleep >/dev/null; do :; done; kill -0 $!; pkill -x sleep; wait $! || true
             top -b -n 1 >/dev/null
             free -m >/dev/null; uptime >/dev/null; cat /proc/cpuinfo /proc/meminfo /proc/self/status >/dev/null
             nproc >/dev/null; uname -a >/dev/null; hostname >/dev/null; getconf PAGESIZE

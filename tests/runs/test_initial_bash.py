@@ -193,7 +193,8 @@ def test_any_text_has_one_command_or_none_and_it_is_what_would_run(text: str) ->
     command = leading_command("!" + text)
     if command is not None:
         assert command in text
-        assert command == leading_command("!" + command)
+        if not command.startswith(("!", "[")):  # typed with a space before, since these two begin no command
+            assert command == leading_command("!" + command)
         if command.split()[0] != "outside":
             assert initial_call(command).arguments == {"command": command}
 

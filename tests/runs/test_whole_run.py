@@ -451,6 +451,7 @@ async def test_a_resumed_session_goes_on_in_its_own_folder_or_not_at_all(
             await b.harness.sessions.run(RunInput(text="more", session_id="talk", resume=True))
 
 
+@pytest.mark.slow
 @pytest.mark.clause("SES-3")
 async def test_of_several_processes_that_start_one_session_exactly_one_does(tmp_path: Path) -> None:
     import asyncio
