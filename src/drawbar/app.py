@@ -21,7 +21,7 @@ from drawbar.runs.recover import recover
 from drawbar.runs.registry import RunRegistry
 from drawbar.sessions.assembly import Equipment
 from drawbar.sessions.service import Sessions
-from drawbar.stores.accounts import Accounts
+from drawbar.stores.accounts import ACCOUNTS_FILE, Accounts
 from drawbar.stores.approvals import ApprovalStore
 from drawbar.stores.layout import Layout
 from drawbar.stores.redaction import SecretRedactor, known_from_environment
@@ -97,7 +97,7 @@ async def open_harness(
     recovery = recover(store, clock) if recover_runs else Recovery(interrupted_run_ids=[])
     sockets = socket_folder(layout.data, environment)
     registry = RunRegistry(store, sockets)
-    account_list = Accounts(environment, redactor, accounts)
+    account_list = Accounts(environment, redactor, accounts, file=layout.config / ACCOUNTS_FILE)
     approvals = ApprovalStore(layout.approvals_file)
     assembly = _Assembly(layout, redactor, clock, environment, approvals, sockets)
 
@@ -164,7 +164,7 @@ async def diagnose(*, environ: Mapping[str, str] | None = None) -> list[Check]:
         except OSError as error:
             fault = StorageFailed(f"{layout.data} can't be used: {error}", path=str(layout.data))
     redactor = SecretRedactor(known_from_environment(environment))
-    accounts = Accounts(environment, redactor)
+    accounts = Accounts(environment, redactor, file=layout.config / ACCOUNTS_FILE)
 
     def settings() -> Settings:
         return load_settings(layout.config, layout.data, None)

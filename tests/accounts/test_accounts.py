@@ -174,3 +174,23 @@ def test_openai_is_asked_in_its_own_protocol_and_a_gateway_in_the_one_that_all_s
     path = file_with(tmp_path, f'[accounts.a]\npreset = "openai"\n{stated}[accounts.b]\npreset = "openai"\n'
                                'base_url = "https://gateway.example"\nprotocol = "openai-responses"\n')  # fmt: skip
     assert [account.protocol for account in accounts(path).list()] == [protocol, "openai-responses"]
+
+
+@pytest.mark.clause("CLI-4")
+async def test_a_run_takes_an_account_of_the_file_and_doctor_names_a_wrong_one(tmp_path: Path) -> None:
+    from tests.runs.kit import bench
+
+    from drawbar.testing.scripted_model import say
+
+    async with bench(tmp_path, [say("Done.")]) as b:
+        path = b.data / "config" / "accounts.toml"
+        path.write_text(f'[accounts.mine]\nprotocol = "openai-chat"\nbase_url = "{b.server.base_url}"\nmodel = "m"\n')
+        path.chmod(0o600)
+        record, _ = await b.run(account="mine")
+        # The scripted server is as strict as the real one and wants a key, which this account doesn't have.
+        assert (record.account, record.status) == ("mine", "failed")
+        assert "auth" in (record.terminal_reason or "")
+        path.write_text("[accounts.mine]\n")
+        checks = {check.name: check for check in await b.harness.doctor()}
+        assert not checks["accounts"].ok
+        assert "protocol is missing" in checks["accounts"].message

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from drawbar.contracts.errors import DrawbarError, IncompatibleRoot
+from drawbar.contracts.errors import DrawbarError, IncompatibleRoot, InvalidInput
 from drawbar.contracts.methods import Check
 from drawbar.runs.machine import engines, kernel
 
@@ -101,7 +101,10 @@ async def _git() -> Check:
 
 
 def _accounts(accounts: Accounts) -> Check:
-    known = accounts.list()
+    try:
+        known = accounts.list()
+    except InvalidInput as error:
+        return Check(name="accounts", ok=False, message=error.message, cure="mend that file")
     wrong = [account for account in known if not _web_address(account.base_url)]
     if wrong:
         setting = "ANTHROPIC_BASE_URL" if wrong[0].id == "anthropic" else "its base_url"
@@ -118,7 +121,7 @@ def _accounts(accounts: Accounts) -> Check:
         name="accounts",
         ok=False,
         message="no model account",
-        cure="set ANTHROPIC_API_KEY, or try the embedded scripted model with `drawbar demo`",
+        cure="set ANTHROPIC_API_KEY or another provider's, or try the embedded scripted model with `drawbar demo`",
     )
 
 

@@ -80,7 +80,7 @@ def read_account_file(path: Path) -> AccountFile:
         with path.open("rb") as file:
             mode = path.stat().st_mode
             raw = file.read(_MAX_BYTES + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return AccountFile()
     except OSError as error:
         raise InvalidInput(f"{path} can't be read: {error.strerror}", path=str(path)) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from drawbar.contracts.engine import Redactor
 from drawbar.contracts.errors import AccountUnavailable
@@ -17,7 +18,9 @@ from drawbar.stores.account_file import AccountEntry, read_account_file
 from drawbar.stores.credentials import CredentialRef, fetch_credential
 from drawbar.stores.providers import PRESETS, Preset
 
-__all__ = ["Accounts"]
+__all__ = ["ACCOUNTS_FILE", "Accounts"]
+
+ACCOUNTS_FILE: Final = "accounts.toml"
 
 
 class Accounts:
@@ -110,8 +113,8 @@ class Accounts:
         for entry in entries.values():
             return entry
         raise AccountUnavailable(
-            "no model account: set ANTHROPIC_API_KEY or OPENAI_API_KEY (with …_BASE_URL for a gateway), add one with "
-            "`drawbar accounts add`, or try the embedded scripted model with `drawbar demo`"
+            "no model account: set ANTHROPIC_API_KEY or OPENAI_API_KEY (with …_BASE_URL for a gateway), describe one "
+            "in accounts.toml of the config folder, or try the embedded scripted model with `drawbar demo`"
         )
 
     def _offered(self, name: str, preset: Preset) -> AccountEntry | None:

@@ -20,7 +20,7 @@ _COMMANDS: Final[dict[str, str]] = {
     "refine": "behaviour comes from the built-in prompt only",
     "worktree": "make worktrees with `git worktree` and name one with --cwd",
     "usage": "each run's tokens are in `drawbar runs show RUN`",
-    "accounts": "accounts come from the environment, such as ANTHROPIC_API_KEY; `drawbar doctor` shows them",
+    "accounts": "accounts come from accounts.toml and the environment; `drawbar doctor` shows them",
     "staff": "this release runs one agent at a time",
     "serve": "look into runs with `drawbar runs`",
     "acp": "use the command line or the Python API",
