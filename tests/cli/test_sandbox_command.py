@@ -212,7 +212,8 @@ def test_much_output_waits_for_its_reader(typist: Typist) -> None:
 @pytest.mark.parametrize("scope", ["workspace", "outside"])
 def test_the_command_inherits_no_ignored_signal(typist: Typist, scope: str) -> None:
     done = typist.run("--scope", scope, "--", "grep", "SigIgn", "/proc/self/status", stdin=b"x")
-    assert done.stdout.split()[1] == b"0" * 16
+    # Of the signals that have a name; the C library keeps those from 32 on for itself.
+    assert int(done.stdout.split()[1], 16) & 0x7FFFFFFF == 0
     done = typist.bash("yes | head -n 1; echo ${PIPESTATUS[0]}", "--scope", scope, stdin=b"x")
     assert done.stdout == b"y\n141\n"
 
