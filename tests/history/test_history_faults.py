@@ -31,6 +31,7 @@ def append_once(path: Path) -> None:
         history.append_message(user("the last words"))
 
 
+@pytest.mark.slow
 @pytest.mark.clause("QLT-6", "QLT-5", "CON-15")
 @pytest.mark.bug("SES-01")
 def test_a_writer_killed_at_any_byte_of_an_append_costs_only_that_entry(tmp_path: Path) -> None:

@@ -144,6 +144,7 @@ def test_no_row_can_be_made_slow() -> None:
     assert max(slowest.values()) < 0.2, sorted(slowest.items(), key=lambda item: -item[1])[:3]
 
 
+@pytest.mark.slow
 @pytest.mark.clause("CON-31")
 @pytest.mark.parametrize("text", ["sk-ant-", "AKIA", "://a:", "eyJ", "-----BEGIN PRIVATE KEY-----\n" + "A" * 40 + "\n"])
 def test_a_megabyte_of_beginnings_takes_a_moment(text: str) -> None:
@@ -158,6 +159,7 @@ def _corpus() -> Path | None:
     return folder if folder.is_dir() else None
 
 
+@pytest.mark.slow
 @pytest.mark.clause("CON-31")
 def test_other_peoples_files_stay_as_they_are() -> None:
     folder = _corpus()

@@ -155,6 +155,7 @@ async def test_too_many_elsewhere_refuse_and_name_the_first(make: BoxMaker, git_
     await box.text("echo x >src/f000")
 
 
+@pytest.mark.slow
 @pytest.mark.clause("BND-12")
 async def test_a_walk_that_takes_too_long_refuses(tmp_path: Path) -> None:
     for number in range(5000):

@@ -179,6 +179,7 @@ async def test_a_call_that_leaves_processes_ends_the_sandbox(either: Box, leave:
     assert inside(either) is not before
 
 
+@pytest.mark.slow
 async def test_quick_orphans_and_zombies_do_not(either: Box) -> None:
     async def leave_some() -> None:
         result = await either.sh("(sleep 0.03 &) ; for n in 1 2 3; do (true &) ; done")
@@ -307,6 +308,7 @@ async def test_closing_ends_it_and_removes_its_scripts(make: BoxMaker, git_repo:
     await box.runner.close()
 
 
+@pytest.mark.slow
 async def test_descriptors_are_given_back(either: Box) -> None:
     await either.text("true")
     before = len(os.listdir("/proc/self/fd"))

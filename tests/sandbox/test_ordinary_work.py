@@ -223,6 +223,7 @@ async def test_pip_and_virtual_environments_offline(box: Box) -> None:
     assert "/.cache/" in await box.text(".venv/bin/python -m pip cache dir")
 
 
+@pytest.mark.slow
 async def test_pytest_with_workers(box: Box) -> None:
     pytest.importorskip("xdist")
     (box.root / "test_it.py").write_text(

@@ -25,7 +25,6 @@ AREAS += [
     "test_git_planted.py",
     "test_enter.py",
     "test_host.py",
-    "test_kernel.py",
     *("test_outside.py", "test_terminal.py", "test_jobs.py", "test_hosts_in_sandbox.py"),
 ]
 

@@ -168,6 +168,7 @@ async def test_killing_the_supervisor_frees_nobody(either: Box) -> None:
     assert alive(sleeper) == []
 
 
+@pytest.mark.slow
 @pytest.mark.bug("PRC-03")
 @pytest.mark.clause("QLT-12", "RUN-10")
 async def test_a_tree_that_ignores_signals_ends_at_its_limit(either: Box) -> None:
@@ -471,6 +472,7 @@ async def test_without_namespaces_a_command_may_signal_its_own(make: BoxMaker, g
     assert (await box.text(command)).split()[-2:] == ["mine", "ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.clause("QLT-12", "BND-18")
 async def test_a_crowd_is_gone_at_the_limit(either: Box) -> None:
     sleeper = tag()

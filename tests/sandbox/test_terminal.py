@@ -127,6 +127,7 @@ async def test_a_slow_reader_holds_the_command_up_and_costs_no_memory(either: Bo
     assert taken == size
 
 
+@pytest.mark.slow
 @pytest.mark.clause("QLT-12", "CLI-6")
 async def test_a_reader_that_hangs_does_not_outlast_the_limit(either: Box) -> None:
     forever = threading.Event()
@@ -241,6 +242,7 @@ async def test_programs_that_take_the_terminal_over(either: Box) -> None:
     assert b"after" in both.out
 
 
+@pytest.mark.slow
 @pytest.mark.clause("QLT-12", "BND-18")
 async def test_a_terminal_ends_whole_at_its_limit(either: Box) -> None:
     sleeper = tag()

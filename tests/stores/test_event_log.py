@@ -226,6 +226,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.clause("CON-10", "CON-11")
 @settings(max_examples=150, deadline=None)
 @given(

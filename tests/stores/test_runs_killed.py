@@ -141,6 +141,7 @@ def test_two_processes_share_a_root_and_neither_takes_the_others_run(tmp_path: P
     assert all(verify_run(store.folder(record.id)).ok for record in settled)
 
 
+@pytest.mark.slow
 @pytest.mark.clause("SCL-4", "CON-37", "RUN-5")
 def test_of_many_that_start_one_run_id_exactly_one_does(tmp_path: Path) -> None:
     root = tmp_path / "root"

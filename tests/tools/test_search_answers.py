@@ -63,6 +63,7 @@ file_lines = st.lists(
 )
 
 
+@pytest.mark.slow
 @needs_both
 @pytest.mark.clause("ENG-6")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
