@@ -15,10 +15,11 @@ import pytest
 from tests.sandbox.conftest import BoxMaker
 from tests.sandbox.kit import Box, git
 
-from drawbar.boundary import git_session
+from drawbar.boundary import git_session, git_watch
 from drawbar.boundary.git_native import git_refusal
 from drawbar.boundary.git_watch import GitWatch
 from drawbar.boundary.roots import pin_root
+from drawbar.contracts.errors import WorkspaceRefused
 
 Repo = Callable[..., Path]
 FSM = "printf '[core]\\n\\tfsmonitor = touch {s}\\n' >>{d}/config"
@@ -301,4 +302,75 @@ async def test_a_look_that_outlasts_its_command_is_waited_for_and_recorded(
     assert len(told) == 2
     for folder in ("n", "a/b/c"):
         subprocess.run(["git", "-C", nested / folder, "status"], check=True, capture_output=True)
+    assert not (tmp_path / "sentinel").exists()
+
+
+@pytest.mark.clause("QLT-3", "BND-11")
+async def test_a_look_that_takes_too_long_stops_the_next_command(
+    make: BoxMaker, nested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was planted is never taken for the person's own, in this run or the next."""
+    told: list[tuple[str, str]] = []
+    sentinel = tmp_path / "sentinel"
+    git(nested / "vendor/x", "config", "alias.mine", "!true")
+    box = make(nested, notice=lambda code, text: told.append((code, text)))
+    await box.text("true")
+    with monkeypatch.context() as limits:
+        limits.setattr(git_watch, "LIMIT_S", 0.0)
+        planted = await box.sh(PLANTS["known nested"][0].format(s=sentinel))
+        assert "took over" in (planted.denial or "")
+        assert [code for code, _ in told] == ["git_not_looked"]
+        assert "look at new .git folders" in told[0][1]
+        box.runner.begin_turn()
+        with pytest.raises(WorkspaceRefused, match=r"took over.*find \. -name \.git"):
+            await box.sh("touch ran")
+    assert not (nested / "ran").exists()
+    later = await box.sh("true")
+    assert "fsmonitor" in (later.denial or "")
+    assert told[-1][0] == "git_changed_back"
+    with monkeypatch.context() as limits:
+        limits.setattr(git_watch, "LIMIT_S", 0.0)
+        await box.sh(PLANTS["known nested"][0].format(s=sentinel))
+        await box.runner.close()
+    moved = nested.rename(tmp_path / "moved")
+    result = await make(moved).sh("true")
+    assert "fsmonitor" in (result.denial or ""), "the next run owes it, wherever the workspace is by then"
+    assert git(moved / "vendor/x", "config", "alias.mine") == "!true\n"
+    subprocess.run(["git", "-C", moved / "vendor/x", "status"], check=True, capture_output=True)
+    assert not sentinel.exists()
+
+
+@pytest.mark.clause("QLT-3", "BND-11")
+async def test_without_a_look_before_no_command_starts(
+    make: BoxMaker, nested: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without knowing what the person has, a look afterwards would take it away."""
+    git(nested / "vendor/x", "config", "alias.mine", "!true")
+    monkeypatch.setattr(git_watch, "LIMIT_S", 0.0)
+    box = make(nested)
+    with pytest.raises(WorkspaceRefused, match="No command is started"):
+        await box.sh("touch ran")
+    assert not (nested / "ran").exists()
+    assert "ok" in await box.text("echo ok", scope="read-only")
+    monkeypatch.setattr(git_watch, "LIMIT_S", 10.0)
+    await box.text("true")
+    assert git(nested / "vendor/x", "config", "alias.mine") == "!true\n"
+
+
+@pytest.mark.clause("QLT-3", "BND-11")
+async def test_native_writes_and_questions_wait_for_the_look(
+    make: BoxMaker, nested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_session, "_PATIENCE_S", 0.0)
+    whole = GitWatch.after
+
+    async def slow(self: GitWatch, *rest: object) -> list[str]:
+        await asyncio.sleep(0.2)
+        return await whole(self)
+
+    monkeypatch.setattr(GitWatch, "after", slow)
+    box = make(nested)
+    await box.sh(PLANTS["new repository"][0].format(s=tmp_path / "sentinel"))
+    await box.runner.settled()
+    git(nested / "n", "status")
     assert not (tmp_path / "sentinel").exists()

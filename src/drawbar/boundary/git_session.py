@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,8 +22,9 @@ __all__ = ["GitSession", "in_words"]
 
 _SETTINGS: Final = "git-settings"
 _SHOWN: Final = 4
-_PATIENCE_S: Final = 0.008
-"""How long a result waits for the look after its command: enough for a small tree, unnoticed in a large one."""
+_PATIENCE_S: Final = 0.005
+"""How long a result waits for the look after its command: enough for a small tree. Where the last one took longer it
+isn't waited for at all."""
 
 
 class GitSession:
@@ -43,6 +45,7 @@ class GitSession:
         self._settings = PrivateSettings(private_tmp / _SETTINGS)
         self._looks: set[asyncio.Task[None]] = set()
         self._unsaid: list[str] = []
+        self._took_s = 0.0
 
     def begin(self) -> None:
         """Look beside the model's request at how the person left things."""
@@ -51,11 +54,21 @@ class GitSession:
             self._settings.attacher.start()
 
     async def before(self) -> list[str]:
-        """A command that may write is about to start; what a crashed run had left and was undone now."""
+        """A command that may write is about to start; what was found since the last result.
+
+        Raises:
+            WorkspaceRefused: the tree can't be looked through in time.
+        """
+        await self.settled()
+        recovered = await self._watch.before()
+        self._record("git_changed_back", recovered)
+        unsaid, self._unsaid = self._unsaid, []
+        return unsaid + recovered
+
+    async def settled(self) -> None:
+        """Wait until what ended commands left has been looked at; what is still running is not waited for."""
         if self._looks:
             await asyncio.wait(self._looks)
-        unsaid, self._unsaid = self._unsaid, []
-        return unsaid + await self._watch.before()
 
     def mounts(self, scope: Scope) -> GitMounts:
         """The root's git folders as they are now, completed first where a command may write."""
@@ -95,7 +108,8 @@ class GitSession:
             command.
         """
         look = self.after_job(mounts)
-        await asyncio.wait((look,), timeout=None if wait else _PATIENCE_S)
+        if wait or self._took_s <= _PATIENCE_S:
+            await asyncio.wait((look,), timeout=None if wait else _PATIENCE_S)
         if not look.done():
             return []
         said, self._unsaid = self._unsaid, []
@@ -109,20 +123,26 @@ class GitSession:
         return task
 
     async def _look(self, mounts: GitMounts) -> None:
+        began = time.monotonic()
         said = [f"{path} would send git to another folder; it was removed" for path in remove_redirects(mounts)]
         said += self._settings.carry_over()
         # Mounts aren't trusted: a rename of the person's own takes one away under a running command.
         said += await self._watch.after()
-        self._unsaid += said
+        self._took_s = time.monotonic() - began
+        self._record("git_changed_back", said)
+        owed = [] if self._watch.owed is None else [f"{self._watch.owed}: look at new .git folders before you run git"]
+        self._record("git_not_looked", owed)
+        self._unsaid += said + owed
+
+    def _record(self, code: str, said: Sequence[str]) -> None:
         # A disk that refuses the record is the run's own affair, and what was undone stays undone.
         with contextlib.suppress(StorageFailed):
             for sentence in said:
-                self._notice("git_changed_back", sentence)
+                self._notice(code, sentence)
 
     async def close(self) -> None:
         """Finish the looks after commands and jobs, end one beside a turn."""
-        if self._looks:
-            await asyncio.wait(self._looks)
+        await self.settled()
         await self._watch.close()
         self._settings.attacher.close()
 

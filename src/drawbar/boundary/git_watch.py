@@ -24,6 +24,7 @@ from drawbar.boundary.git_search import Found, search
 from drawbar.boundary.git_state import FolderState, folder_at, observe, read_at, root_descriptor
 from drawbar.boundary.supervised import through_cancellation
 from drawbar.contracts.boundary import PinnedRoot
+from drawbar.contracts.errors import WorkspaceRefused
 
 __all__ = ["GitWatch"]
 
@@ -31,6 +32,13 @@ LIMIT_S: Final = 10.0
 FRESH_S: Final = 10.0
 """How long what was seen between commands counts as how the person left things."""
 
+_NOBODY: Final = 0
+"""No process has this number, so that the record is taken for that of one that is gone."""
+
+_UNLOOKED: Final = (
+    "No command is started meanwhile. Look at new .git folders before you run git in them (find . -name .git). Try "
+    "again when the machine is less busy, or work in a smaller folder."
+)
 _PRIVILEGED: Final = stat.S_ISUID | stat.S_ISGID
 
 
@@ -57,6 +65,19 @@ class _Seen:
         guards = TreeGuards.from_json(data["guards"])
         return cls(folders, dict(data["pointers"]), set(data["privileged"]), guards)
 
+    def moved(self, old: str, new: str) -> _Seen:
+        """The same of a root that has another path now."""
+
+        def there(path: str) -> str:
+            return new + path.removeprefix(old) if path == old or path.startswith(f"{old}/") else path
+
+        guards = TreeGuards(
+            {there(path): programs for path, programs in self.guards.hooks.items()},
+            {there(path): settings for path, settings in self.guards.configs.items()},
+        )
+        folders = {there(path): state for path, state in self.folders.items()}
+        return _Seen(folders, self.pointers, self.privileged, guards)
+
 
 class GitWatch:
     """Watches one root on behalf of one run.
@@ -75,28 +96,41 @@ class GitWatch:
         self._at = float("-inf")
         self._looking: asyncio.Task[None] | None = None
         self._running = 0
+        self._recovered_said: list[str] = []
+        self.owed: str | None = None
+        """Why what commands left could not be looked at yet; until it was, none may start."""
 
     def begin(self) -> None:
         """Look beside the model's request at how the person left things; nothing when a command is running."""
-        if self._running == 0 and (self._looking is None or self._looking.done()):
+        # While a look is owed, what is there may be a command's doing.
+        if self._running == 0 and self.owed is None and (self._looking is None or self._looking.done()):
             self._looking = asyncio.ensure_future(self._look())
 
     async def before(self) -> list[str]:
         """A command that may write is about to start.
 
         Returns:
-            What an earlier run that crashed had left and was undone now.
+            What an earlier command had left whose look was prevented, and was undone now.
+
+        Raises:
+            WorkspaceRefused: the tree can't be looked through in time, so that nobody could tell afterwards what the
+                command brought.
         """
-        said = await self._recovered()
+        self._recovered_said += await self._recovered()
+        if self.owed is not None and self._seen is not None:
+            await self._pay(self._seen)
         if self._running == 0 and (self._looking is None or self._seen is None or self._stale()):
             self.begin()
         if self._looking is not None and not self._looking.done():
             await asyncio.shield(self._looking)
-        if self._running == 0 and self._seen is not None:
+        if self._seen is None:
+            raise self._refused(_too_slow(self._root.path))
+        if self._running == 0:
             self._refresh(self._seen)
         self._running += 1
-        if self._running == 1 and self._seen is not None:
+        if self._running == 1:
             self._write_record(self._seen)
+        said, self._recovered_said = self._recovered_said, []
         return said
 
     async def after(self, guarded: Iterable[Path] = ()) -> list[str]:
@@ -113,15 +147,19 @@ class GitWatch:
             said = await through_cancellation(self._mended(seen, frozenset(map(str, guarded))))
         finally:
             self._running -= 1
-        if self._running == 0:
+        if self._running == 0 and self.owed is None:
             self._record.unlink(missing_ok=True)
         return said
 
     async def close(self) -> None:
-        """End a look that is under way."""
+        """End a look that is under way; one that is owed is left to the next run in this workspace."""
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()
             await asyncio.wait((self._looking,))
+        if self.owed is not None:
+            left = f"git-{_workspace(self._root)}-{_NOBODY}-{secrets.token_hex(4)}.json"
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(self._record, self._records / left)
 
     # -- looking ----------------------------------------------------------------------------------------
 
@@ -130,7 +168,7 @@ class GitWatch:
 
     async def _look(self) -> None:
         found = await search(self._root.path, LIMIT_S)
-        self._seen = _Seen() if found is None else self._observed(found)
+        self._seen = None if found is None else self._observed(found)
         self._at = time.monotonic()
 
     def _refresh(self, seen: _Seen) -> None:
@@ -186,16 +224,23 @@ class GitWatch:
     async def _mended(self, seen: _Seen, guarded: frozenset[str] = frozenset()) -> list[str]:
         try:
             found = await search(self._root.path, LIMIT_S)
-            if found is None:
-                return [
-                    f"looking through {self._root.path} for repositories took over {LIMIT_S:g} s, so what this command "
-                    "may have left in one isn't known: look at new .git folders before you run git in them"
-                ]
-            return self._undone(found, seen, guarded)
+            said = [] if found is None else self._undone(found, seen, guarded)
+            self.owed = _too_slow(self._root.path) if found is None else None
         except OSError as error:
-            return [
-                f"{self._root.path} could not be looked through ({error.strerror}): look at .git before running git"
-            ]
+            said, self.owed = [], f"{self._root.path} could not be looked through ({error.strerror})"
+        return said
+
+    async def _pay(self, seen: _Seen) -> None:
+        """Make up for a look that was prevented."""
+        self._recovered_said += await self._mended(seen)
+        if self.owed is not None:
+            raise self._refused(self.owed)
+        if self._running == 0:
+            self._record.unlink(missing_ok=True)
+            self._seen = None
+
+    def _refused(self, why: str) -> WorkspaceRefused:
+        return WorkspaceRefused(f"{why}. {_UNLOOKED}", path=str(self._root.path))
 
     def _undone(self, found: Found, seen: _Seen, guarded: frozenset[str]) -> list[str]:
         said: list[str] = []
@@ -250,7 +295,8 @@ class GitWatch:
     def _write_record(self, seen: _Seen) -> None:
         self._records.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = self._record.with_suffix(".part")
-        part.write_text(json.dumps(seen.as_json()), "utf-8", "surrogateescape")
+        data = {"root": str(self._root.path), **seen.as_json()}
+        part.write_text(json.dumps(data), "utf-8", "surrogateescape")
         os.replace(part, self._record)
 
     async def _recovered(self) -> list[str]:
@@ -258,10 +304,16 @@ class GitWatch:
         said: list[str] = []
         for record in _abandoned(self._records, _workspace(self._root)):
             try:
-                seen = _Seen.from_json(json.loads(record.read_text("utf-8", "surrogateescape")))
+                data = json.loads(record.read_text("utf-8", "surrogateescape"))
+                seen = _Seen.from_json(data).moved(data["root"], str(self._root.path))
             except (OSError, ValueError, KeyError, TypeError):
                 seen = _Seen()
             said += await self._mended(seen)
+            if self.owed is not None:
+                # The record stays, and with it the look that is owed.
+                why, self.owed = self.owed, None
+                self._recovered_said += said
+                raise self._refused(why)
             record.unlink(missing_ok=True)
         if said and self._running == 0:
             self._seen = None
@@ -281,6 +333,10 @@ def _abandoned(records: Path, workspace: str) -> list[Path]:
         if parts[2].isdigit() and not os.path.exists(f"/proc/{parts[2]}"):
             found.append(records / name)
     return found
+
+
+def _too_slow(root: Path) -> str:
+    return f"Looking through {root} for what git would run or follow took over {LIMIT_S:g} s"
 
 
 def _workspace(root: PinnedRoot) -> str:

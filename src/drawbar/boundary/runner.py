@@ -150,6 +150,10 @@ class SandboxRunner:
         await self._jobs.add(job, after)
         return job
 
+    async def settled(self) -> None:
+        """Wait until what ended commands left has been looked at: before a native write or a question (BND-11)."""
+        await self._git.settled()
+
     async def close(self) -> None:
         """End what still runs, jobs too; later calls are aborted at once."""
         self._closed = True

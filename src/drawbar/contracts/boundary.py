@@ -417,6 +417,10 @@ class CommandRunner(Protocol):
         """Run to the end; on cancellation the whole tree is ended before the cancellation goes on."""
         ...
 
+    async def settled(self) -> None:
+        """Wait until what ended commands left has been looked at: before a native write or a question (BND-11)."""
+        ...
+
     async def start(self, request: CommandRequest, on_end: Callable[[CommandResult], None]) -> BackgroundJob:
         """Start a background job; its ``limit_s`` may be infinite, for the life of the run (BND-14).
 

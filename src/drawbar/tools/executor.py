@@ -120,6 +120,11 @@ class GatedExecutor:
         tool = self._tools.get(call.name)
         return tool is not None and tool.spec.parallel
 
+    def _needs_settled(self, call: ToolCall) -> bool:
+        """Whether what the last command left has to be looked at first: a native write, and what a person answers."""
+        tool = self._tools.get(call.name)
+        return tool is not None and (tool.spec.kind == "write" or tool.spec.waits_for_person)
+
     async def _together(self, group: Sequence[OpenCall], record: Recorder) -> None:
         try:
             async with asyncio.TaskGroup() as running:
@@ -131,8 +136,11 @@ class GatedExecutor:
             raise _first(several) from None
 
     async def _judged(self, item: OpenCall, record: Recorder) -> Verdict:
+        if self._needs_settled(item.call):
+            await self._context.commands.settled()
         verdict = await self._gate.judge(item.call)
         if verdict.outcome == "ask":
+            await self._context.commands.settled()
             verdict = await ask_person(
                 item.call,
                 verdict,
