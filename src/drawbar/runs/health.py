@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from drawbar.contracts.errors import DrawbarError, IncompatibleRoot, InvalidInput
 from drawbar.contracts.methods import Check
-from drawbar.runs.machine import engines, kernel
+from drawbar.runs.machine import engines, find_program, is_of_the_repository, kernel
 
 if TYPE_CHECKING:
     from drawbar.contracts.boundary import SandboxBackend
@@ -85,9 +85,14 @@ def _search(name: str, program: str, package: str, *others: str) -> Check:
 
 async def _git() -> Check:
     cure = "install git; without it a workspace is just its folder"
+    git = find_program("git")
+    if git is None:
+        return Check(name="git", ok=False, message="git isn't installed", cure=cure)
+    if is_of_the_repository(git):
+        return Check(name="git", ok=True, message=f"{git} lies in this repository, so it wasn't asked")
     try:
         process = await asyncio.create_subprocess_exec(
-            "git", "--version", stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            git, "--version", stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
     except OSError:

@@ -14,7 +14,7 @@ from typing import Final
 from drawbar import __version__
 from drawbar.contracts.methods import Check
 
-__all__ = ["engines", "kernel"]
+__all__ = ["engines", "find_program", "is_of_the_repository", "kernel"]
 
 _LIMIT_S: Final = 10.0
 _LONGEST: Final = 80
@@ -54,10 +54,10 @@ async def engines() -> AsyncIterator[Check]:
     """The built-in engine, and the programs that could be one; a missing one is no fault."""
     yield Check(name="native", ok=True, message=f"the built-in engine, version {__version__}")
     for engine, program in _PROGRAMS:
-        found = _found(program)
+        found = find_program(program)
         if found is None:
             yield Check(name=engine, ok=True, message=f"not found (no program {program} on PATH)")
-        elif _is_of_the_repository(found):
+        elif is_of_the_repository(found):
             # Nothing that a repository brings is run only to be looked at (QLT-3).
             yield Check(name=engine, ok=True, message=f"{found} lies in this repository, so it wasn't asked")
         else:
@@ -66,13 +66,14 @@ async def engines() -> AsyncIterator[Check]:
             yield Check(name=engine, ok=True, message=f"{found}: {version}; this release can't use it yet")
 
 
-def _found(program: str) -> str | None:
-    """By absolute search paths only: another would find whatever the current folder holds."""
+def find_program(program: str) -> str | None:
+    """The path of a program, by absolute search paths only: another would find whatever the current folder holds."""
     places = [place for place in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
     return shutil.which(program, path=os.pathsep.join(places)) if places else None
 
 
-def _is_of_the_repository(program: str) -> bool:
+def is_of_the_repository(program: str) -> bool:
+    """Whether a program lies in the repository or folder that somebody works in, who may not trust it (QLT-3)."""
     from drawbar.boundary.roots import nearest_repository
 
     try:

@@ -7,7 +7,6 @@ run goes through the ordinary client, gate, sandbox and recorder.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import AsyncGenerator
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from drawbar.contracts.methods import Check
 from drawbar.contracts.model import Account
+from drawbar.runs.machine import find_program, is_of_the_repository
 from drawbar.testing.scenario import Block, Expect, Scenario, Turn, reply, say, use
 
 __all__ = ["ACCOUNT", "REQUEST", "Project", "make_project", "obstacles", "scenario", "scripted_account"]
@@ -96,8 +96,8 @@ def make_project(folder: Path) -> Project:
     """Write the project into the existing, empty ``folder`` and commit it, if git is there."""
     (folder / "till.py").write_text(_TILL)
     (folder / "test_till.py").write_text(_TEST)
-    git = shutil.which("git")
-    if git is None:
+    git = find_program("git")
+    if git is None or is_of_the_repository(git):
         return Project(folder, repository=False)
     # The person's own settings must not matter here: no hooks, no signing, no templates, no other identity.
     environment = {
