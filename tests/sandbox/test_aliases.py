@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import shutil
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 from tests.sandbox.conftest import BoxMaker
 from tests.sandbox.kit import FIXTURES, git
 
+from drawbar.boundary import root_walk
 from drawbar.boundary.aliases import MAX_MOUNTS, LinkedFile, aliases, cover
 from drawbar.boundary.root_scan import RootScan
 from drawbar.contracts.errors import WorkspaceRefused
@@ -155,17 +159,53 @@ async def test_too_many_elsewhere_refuse_and_name_the_first(make: BoxMaker, git_
     await box.text("echo x >src/f000")
 
 
-@pytest.mark.slow
 @pytest.mark.clause("BND-12")
-async def test_a_walk_that_takes_too_long_refuses(tmp_path: Path) -> None:
-    for number in range(5000):
-        (tmp_path / f"f{number}").touch()
-    scan = RootScan(tmp_path, (), limit_s=0.0001)
-    scanned = await scan.result()
-    assert scanned.refused is not None
-    assert "took over 0.0001 s" in scanned.refused
+@pytest.mark.parametrize("program", ["find", "python"])
+async def test_a_walk_that_takes_too_long_refuses_and_names_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    root = tmp_path / "{root}"
+    root.mkdir()
+    names = [link(tmp_path, root / f"f{number}", f"s{number}").name for number in range(9)]
+    scan = RootScan(root, (), limit_s=0.3)
+    if program == "find":
+        slow = tmp_path / "find"
+        slow.write_text(
+            '#!/bin/sh\necho "GNU findutils"\n[ "$1" = --version ] || { /usr/bin/find "$@"; exec sleep 20; }\n'
+        )
+        slow.chmod(0o755)
+        monkeypatch.setattr(root_walk, "_PLACES", (str(slow),))
+    else:
+        monkeypatch.setattr(root_walk, "_PLACES", ())
+        (root / "deep/er").mkdir(parents=True)
+        ticks = itertools.count()
+        monkeypatch.setattr(root_walk, "time", SimpleNamespace(monotonic=lambda: next(ticks) * 0.2))
+    root_walk.gnu_find.cache_clear()
+    try:
+        scanned = await scan.result()
+    finally:
+        root_walk.gnu_find.cache_clear()
+        await scan.close()
+    assert len(names) == 9
+    assert "took over 0.3 s" in (scanned.refused or "")
+    assert len(set(re.findall(r"\bf\d\b", scanned.refused or ""))) == 5
     assert scanned.unknown is None, "without deny_read, reading needs no look"
-    await scan.close()
+
+
+@pytest.mark.clause("BND-12")
+async def test_a_command_over_that_time_is_refused(
+    make: BoxMaker, git_repo: Repo, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = git_repo()
+    source = link(outside, root / "alias")
+    box = make(root)
+    monkeypatch.setattr(box.runner._scan, "_limit_s", 0.0)  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(WorkspaceRefused, match="took over 0 s"):
+        await box.sh("echo evil >>alias")
+    assert source.read_text() == "original"
+    monkeypatch.setattr(box.runner._scan, "_limit_s", 3.0)  # pyright: ignore[reportPrivateUsage]
+    assert (await box.sh("echo evil >>alias")).exit_code != 0
+    assert "hard link to a file outside" in (box.results[-1].denial or "")
 
 
 @pytest.mark.clause("BND-12")
@@ -236,12 +276,10 @@ def test_an_alias_is_a_file_with_more_names_than_the_tree_holds(groups: list[tup
 
 
 @pytest.mark.clause("BND-12")
-async def test_withoutgnu_find_the_same_is_found(
+async def test_without_gnu_find_the_same_is_found(
     tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """BusyBox's ``find`` prints nothing of what is asked, which must not read as: nothing there."""
-    from drawbar.boundary import root_walk
-
     root = tmp_path / "root"
     for name in ("a", "deep/er/b", "deep/c"):
         link(outside, root / name, name.replace("/", "-"))
@@ -256,10 +294,10 @@ async def test_withoutgnu_find_the_same_is_found(
     root_walk.gnu_find.cache_clear()
     try:
         slow = await root_walk.walk(root, (".env", "*.pem"), 10)
-        assert await root_walk.walk(root, (), 0) is None
+        assert not (await root_walk.walk(root, (), 0)).whole
     finally:
         root_walk.gnu_find.cache_clear()
-    assert fast is not None
-    assert slow is not None
-    assert aliases(fast[0]) == aliases(slow[0]) == ["a", "again", "deep/c", "deep/er/b"]
-    assert fast[1] == slow[1] == ["deep/.env"]
+    assert fast.whole
+    assert slow.whole
+    assert aliases(fast.linked) == aliases(slow.linked) == ["a", "again", "deep/c", "deep/er/b"]
+    assert fast.candidates == slow.candidates == ["deep/.env"]

@@ -368,3 +368,146 @@ def _guarded(root: Path) -> dict[str, bytes | tuple[str, ...]]:
     assert not (root / ".git" / "commondir").exists()
     assert (root / ".git").is_dir()
     return found
+
+
+@pytest.mark.clause("BND-17", "BND-11", "QLT-1")
+async def test_git_neither_records_nor_loses_a_tracked_file_that_is_closed(
+    make: BoxMaker, git_repo: Callable[..., Path]
+) -> None:
+    """It shows as changed; whatever git is told to do, the person's file and what is committed of it stay."""
+    root = git_repo({".env": "SECRET=1\n", "a.txt": "a\n", "b.txt": "b\n"})
+    (root / ".env").write_text("SECRET=changed\n")
+    box = make(root, deny_read=(".env",))
+    for command in (
+        "echo more >>a.txt; git stash",
+        "git commit -qam All",
+        "git add -A",
+        "git add .env",
+        "git checkout .env",
+        "git restore .",
+        "git reset -q --hard",
+        "git stash -u",
+    ):
+        result = await box.sh(f"{USER}; {command}")
+        assert result.exit_code != 0, command
+        assert "closed by deny_read" in (result.denial or ""), (command, result)
+        assert "SECRET" not in result.output
+        assert (root / ".env").read_text() == "SECRET=changed\n", command
+        assert git(root, "show", "HEAD:.env") == git(root, "show", ":.env") == "SECRET=1\n", command
+        assert git(root, "stash", "list") == ""
+    for command in (
+        "echo more >>a.txt; git stash push -q -- a.txt && git stash pop -q && grep -q more a.txt",
+        "git commit -qm Change a.txt",
+        "echo new >new.txt; git add -A -- ':!.env' && git commit -qm New",
+        "echo more >>b.txt; git restore b.txt",
+        "git switch -qc topic && git switch -q main && git merge -q topic && git rebase -q topic || true",
+        "git clean -fdxq; true",
+    ):
+        await box.text(f"{USER}; {command}")
+    assert (root / ".env").read_text() == "SECRET=changed\n"
+    assert git(root, "log", "--format=%s") == "New\nChange\nBegin\n"
+    assert git(root, "status", "--short") == " M .env\n"
+
+
+@pytest.mark.clause("BND-11", "QLT-3")
+async def test_more_submodules_than_mounts_are_worked_in_and_looked_at(
+    make: BoxMaker, git_repo: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = git_repo({"top.txt": "t\n"}, name="parent")
+    library = git_repo({"file.txt": "a\n"}, name="library")
+    for number in range(10):
+        git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), f"lib{number}")
+    git(root, "commit", "-qm", "Submodules")
+    box = make(root)
+    await box.text(f"{USER}; cd lib9; echo x >x.txt; git add . && git commit -qm Inside")
+    sentinel = tmp_path / "sentinel"
+    result = await box.sh(
+        f"git -C lib8 config core.fsmonitor 'touch {sentinel}'; "
+        f"printf '#!/bin/sh\\ntouch {sentinel}' >.git/modules/lib7/hooks/post-index-change; "
+        "chmod +x .git/modules/lib7/hooks/post-index-change; echo gitdir: /tmp/evil >lib6/.git"
+    )
+    for said in ("modules/lib8/config: core.fsmonitor", "modules/lib7/hooks/post-index-change", "lib6/.git"):
+        assert said in (result.denial or ""), said
+    for number in (7, 8, 9):
+        (root / f"lib{number}" / "y.txt").write_text("y\n")
+        git(root / f"lib{number}", "add", "y.txt")
+        git(root / f"lib{number}", "status")
+    assert not sentinel.exists()
+
+
+@pytest.mark.clause("BND-11", "QLT-1")
+async def test_worktrees_and_submodules_are_managed_across_calls(make: BoxMaker, submodule: Path) -> None:
+    box = make(submodule)
+    for command in (
+        "git worktree add -q trees/one -b one",
+        "cd trees/one && echo x >x.txt && git add . && git commit -qm 'In one'",
+        "git worktree move trees/one trees/two",
+        "cd trees/two && git log -1 --format=%s | grep -q 'In one'",
+        "git worktree lock trees/two && git worktree unlock trees/two",
+        "git worktree add -q trees/gone -b gone && rm -rf trees/gone",
+        "git worktree prune -v && ! git worktree list | grep -q gone",
+        "git worktree repair && git worktree remove -f trees/two",
+        'test -z "$(ls .git/worktrees 2>/dev/null)" && git branch -D one gone',
+        "git rm -q -f lib && git commit -qm 'Remove one'",
+        "git submodule status && ! git submodule status | grep -q ' lib '",
+        "git submodule deinit -q -f vendor/lib && git -c protocol.file.allow=always submodule update -q --init",
+        "test -e vendor/lib/file.txt",
+    ):
+        result = await box.sh(f"{USER}; {command}")
+        assert result.exit_code == 0, (command, result)
+        assert result.denial is None, (command, result.denial)
+    git(submodule, "fsck")
+
+
+@pytest.mark.clause("BND-11", "QLT-3")
+async def test_a_repository_in_the_private_folder_concerns_nobody_else(box: Box, tmp_path: Path) -> None:
+    """Commands may make what they like there; a path from the workspace into it isn't followed by the person's git."""
+    sentinel = tmp_path / "sentinel"
+    await box.text(
+        f"cd /tmp && git init -q r && git -C r config core.fsmonitor 'touch {sentinel}' && git -C r status; "
+        f"cd {box.root} && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
+    )
+    assert "fsmonitor" in await box.text("git -C /tmp/r config -l"), "the session keeps it"
+    result = await box.sh(
+        "mkdir n && echo gitdir: /tmp/r/.git >n/.git && ln -s /tmp/r/.git m.git && mkdir m && ln -s /tmp/r/.git m/.git"
+    )
+    assert "n/.git" in (result.denial or "")
+    assert "m/.git" in (result.denial or "")
+    for folder in (".", "n", "m"):
+        subprocess.run(["git", "status"], cwd=box.root / folder, capture_output=True, check=False)
+    assert not sentinel.exists()
+
+
+@pytest.mark.clause("BND-11", "QLT-3")
+async def test_alternates_are_data(box: Box, git_repo: Callable[..., Path]) -> None:
+    """Objects of another repository are read by their digest; none of its programs is."""
+    other = git_repo({"x": "x\n"}, name="other")
+    before = git(other, "for-each-ref")
+    await box.sh(f"echo {other}/.git/objects >.git/objects/info/alternates; git gc -q; git fsck; true")
+    assert git(other, "for-each-ref") == before
+    assert git(other, "fsck") == ""
+    git(box.root, "fsck")
+
+
+@pytest.mark.clause("BND-11", "QLT-1")
+async def test_husky_runs_inside_and_its_scripts_stay(make: BoxMaker, git_repo: Callable[..., Path]) -> None:
+    """Hooks that the person has run in the sandbox; commands neither change them nor switch them on outside."""
+    root = git_repo(
+        {
+            ".husky/pre-commit": "echo checked >>checked.txt\n",
+            ".husky/_/pre-commit": '#!/usr/bin/env sh\nsh -e "$(dirname "$0")/../pre-commit"\n',
+            "package.json": '{"scripts": {"prepare": "husky"}}\n',
+            ".gitignore": "checked.txt\n",
+        }
+    )
+    (root / ".husky/_/pre-commit").chmod(0o755)
+    git(root, "config", "core.hooksPath", ".husky/_")
+    box = make(root)
+    await box.text(f"{USER}; echo x >x.txt; git add x.txt && git commit -qm Checked")
+    assert (root / "checked.txt").read_text() == "checked\n"
+    assert (await box.sh("echo evil >>.husky/pre-commit")).exit_code != 0
+    await box.text(f"{USER}; git commit -q --no-verify --allow-empty -m Unchecked")
+    # As `husky` itself does on install; the setting is there already.
+    assert (await box.sh("git config core.hooksPath .husky/_")).denial is None
+    assert git(root, "config", "core.hooksPath") == ".husky/_\n"
+    assert (root / ".husky/_/pre-commit").stat().st_mode & 0o111

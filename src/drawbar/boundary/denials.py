@@ -8,11 +8,15 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from drawbar.boundary.root_mounts import holding
 from drawbar.contracts.boundary import PinnedRoot
 
-__all__ = ["explain", "explain_links", "explain_owner"]
+if TYPE_CHECKING:
+    from drawbar.boundary.root_scan import Scanned
+
+__all__ = ["explain", "explain_closed", "explain_links", "explain_owner", "explain_read_only"]
 
 _READ_ONLY: Final = re.compile(r"Read-only file system|EROFS|Errno 30\b|os error 30\b")
 _NO_NETWORK: Final = re.compile(
@@ -28,6 +32,10 @@ _HOME: Final = re.compile(r"(?:/home/[^\s:'\"]+|/root/[^\s:'\"]*|~/[^\s:'\"]+)[^
 _TRACE: Final = re.compile(r"ptrace[^\n]*Operation not permitted|Could not attach to process|PTRACE_TRACEME")
 _DENIED_PATH: Final = re.compile(
     r"['\"‘]?((?:/|\.{0,2}/|[\w.@+-])[^\s'\"’:]*)['\"’]?: (?:Read-only file system|os error 30)"
+)
+_GIT_MEETS_MASK: Final = re.compile(
+    r"error: (?:open\(\"(?P<opened>[^\"\n]+)\"\)|(?P<kind>[^\n:]+)): (?:unsupported file type|Permission denied"
+    r"|can only add regular files)|unable to unlink old '(?P<old>[^'\n]+)': Device or resource busy"
 )
 _LOOKED_AT: Final = 16 * 1024
 
@@ -72,6 +80,45 @@ def explain_links(text: str, root: PinnedRoot, cwd: Path) -> str | None:
             f"{match[1]} leads through a symlink to {real}, outside the workspace root {root.path}. "
             f"To work there, a run must be started in it (--cwd {folder}); retrying won't help."
         )
+    return None
+
+
+def explain_read_only(text: str, root: PinnedRoot, cwd: Path, scanned: Scanned) -> str | None:
+    """Name what lies below the root and yet takes no writes: hard links and mounts that lead outside (BND-12)."""
+    for match in _DENIED_PATH.finditer(text[-_LOOKED_AT:]):
+        named = Path(os.path.normpath(cwd / match[1]))
+        mount = holding(scanned.mounted, named)
+        if mount is not None:
+            return (
+                f"{mount.place} shows {mount.source}, which lies outside the workspace root {root.path}, and is "
+                "read-only. Write elsewhere below the root; retrying won't help."
+            )
+        if named in scanned.read_only:
+            return (
+                f"{match[1]} is a hard link to a file outside the workspace and read-only for commands. The edit and "
+                "write tools give it a copy of its own; retrying won't help."
+            )
+        folder = next((path for path in scanned.read_only if named.is_relative_to(path)), None)
+        if folder is not None:
+            return (
+                f"{folder} holds too many hard links to files outside the workspace to protect each, and is read-only. "
+                "Replacing it by a copy (cp -a, without links) makes it writable."
+            )
+    return None
+
+
+def explain_closed(text: str, root: PinnedRoot, scanned: Scanned) -> str | None:
+    """Git meets a tracked file that ``deny_read`` closes: it shows as changed, and git can neither read nor replace it.
+
+    Nothing of it is recorded or lost; commands that name other paths work.
+    """
+    for match in _GIT_MEETS_MASK.finditer(text[-_LOOKED_AT:]):
+        name = match["opened"] or match["kind"] or match["old"]
+        if root.path / name in scanned.denied:
+            return (
+                f"{name} is closed by deny_read, so git sees a changed file that it can neither read nor replace. "
+                f"Leave it out: git add -A -- ':!{name}', git stash push -- PATH, git commit PATH, git restore PATH."
+            )
     return None
 
 

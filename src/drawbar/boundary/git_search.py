@@ -37,8 +37,8 @@ async def search(root: Path, limit_s: float) -> Found | None:
     if program is None:
         records = await asyncio.to_thread(_in_python, root, time.monotonic() + limit_s)
     else:
-        output = await collect(_command(program, root), limit_s)
-        records = None if output is None else [os.fsdecode(record) for record in output.split(b"\0") if record]
+        output, whole = await collect(_command(program, root), limit_s)
+        records = [os.fsdecode(record) for record in output.split(b"\0") if record] if whole else None
     return None if records is None else _sorted(root, records)
 
 

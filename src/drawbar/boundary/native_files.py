@@ -15,6 +15,7 @@ from typing import Final, Literal
 from drawbar.boundary.git_native import git_refusal
 from drawbar.boundary.openat2 import open_beneath, reopen
 from drawbar.boundary.paths import RootGone, open_root
+from drawbar.boundary.root_mounts import holding, mounted_from_elsewhere
 from drawbar.boundary.shown import shown
 from drawbar.boundary.swap import Conflict, folder_for, place, still_there
 from drawbar.contracts.boundary import PinnedRoot, Target
@@ -190,7 +191,8 @@ def refuse_untouchable(target: Target, root: PinnedRoot) -> None:
     """Refuse what a replacement would change but bytes, and what git would run or take for a repository.
 
     Raises:
-        WriteRefused: the file is another user's or write-protected, or git's own in all but name (BND-7, QLT-10).
+        WriteRefused: the file is another user's, write-protected, in a folder that is mounted from outside, or git's
+            own in all but name (BND-7, QLT-10).
     """
     name = shown(target.use.path, one_line=True)
     if target.fd is not None:
@@ -199,6 +201,10 @@ def refuse_untouchable(target: Target, root: PinnedRoot) -> None:
             raise WriteRefused(f"{name} belongs to another user: replacing it would make it yours", path=name)
         if not found.st_mode & 0o222:
             raise WriteRefused(f"{name} is write-protected (mode {found.st_mode & 0o777:04o})", path=name)
+    mount = holding(mounted_from_elsewhere(root.path), target.path)
+    if mount is not None:
+        why = f"lies in {mount.place}, where {mount.source} outside the workspace is mounted"
+        raise WriteRefused(f"{name} {why}", path=target.use.path)
     why_not = git_refusal(root, target.path)
     if why_not is not None:
         raise WriteRefused(f"{name} {why_not}", path=target.use.path)

@@ -17,7 +17,8 @@ from typing import Final
 
 from drawbar.boundary.aliases import LinkedFile, aliases, cover
 from drawbar.boundary.reach import deny_matcher
-from drawbar.boundary.root_walk import walk
+from drawbar.boundary.root_mounts import Mounted, holding, mounted_from_elsewhere
+from drawbar.boundary.root_walk import Walked, walk
 
 __all__ = ["LIMIT_S", "RootScan", "Scanned"]
 
@@ -27,13 +28,15 @@ FRESH_S: Final = 10.0
 
 _MAX_DENIED: Final = 200
 _WALKS: Final = 3
+_NAMED: Final = 5
 _NO_SUCH_NAME: Final = "drawbar-any-name-at-all"
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What a call's plan needs: aliases to keep read-only, paths to mask, folders that must keep their names.
+    """What a call's plan needs: what to keep read-only, paths to mask, folders that must keep their names.
 
+    ``read_only`` are aliases and what is ``mounted`` from outside the root.
     ``pinned`` are folders above a path that a pattern closes only in that place (``config/*.key``): renamed, they
     would take it out of the pattern's reach for good. ``refused`` says why no command may write in the root,
     ``unknown`` why none may even read: what ``deny_read`` closes could not be found or is too much to mask.
@@ -45,6 +48,7 @@ class Scanned:
     refused: str | None = None
     unknown: str | None = None
     identities: tuple[tuple[Path, tuple[int, int] | None], ...] = ()
+    mounted: tuple[Mounted, ...] = ()
 
     def moved(self) -> Path | None:
         """The first path found that isn't the same file or folder any more, None when all are in place."""
@@ -113,18 +117,15 @@ class RootScan:
         absolute = tuple(_absolute_matches(self._patterns))
         names = tuple(dict.fromkeys(name for pattern in self._patterns if (name := _last_name(pattern))))
         walked = await walk(self._root, names, self._limit_s)
-        if walked is None:
-            slow = (
-                f"Looking through {self._root} took over {self._limit_s:g} s, so it isn't known which files there are "
-                "hard links to files outside it{0}. Try again when the machine is less busy, or work in a smaller "
-                "folder."
-            )
-            unknown = slow.format(" and which are closed by deny_read") if names else None
-            return Scanned(denied=absolute, refused=slow.format(""), unknown=unknown)
-        linked, candidates = walked
-        covered = cover(aliases(linked))
-        read_only = tuple(self._root / path for path in covered.read_only)
-        inside, pinned = self._denied(candidates)
+        if not walked.whole:
+            unknown = self._too_slow(walked, " and which are closed by deny_read") if names else None
+            return Scanned(denied=absolute, refused=self._too_slow(walked), unknown=unknown)
+        linked = walked.linked
+        mounted = mounted_from_elsewhere(self._root)
+        # What is read-only as a whole needs no cover for each file in it.
+        covered = cover([path for path in aliases(linked) if holding(mounted, self._root / path) is None])
+        read_only = (*(mount.place for mount in mounted), *(self._root / path for path in covered.read_only))
+        inside, pinned = self._denied(walked.candidates)
         inside += tuple(self._other_names(inside, linked))
         denied = (*absolute, *inside)
         unknown = None
@@ -140,6 +141,16 @@ class RootScan:
             refused=covered.refused,
             unknown=unknown,
             identities=tuple((path, _identity(path)) for path in (*read_only, *inside, *pinned)),
+            mounted=mounted,
+        )
+
+    def _too_slow(self, walked: Walked, also: str = "") -> str:
+        first = ", ".join(name.path for name in walked.linked[:_NAMED])
+        found = f". Files with several names are, among others, {first}" if first else ""
+        return (
+            f"Looking through {self._root} took over {self._limit_s:g} s, so it isn't known which files there are "
+            f"hard links to files outside it{also}{found}. Try again when the machine is less busy, or work in a "
+            "smaller folder."
         )
 
     def _other_names(self, denied: Iterable[Path], linked: Iterable[LinkedFile]) -> Iterator[Path]:

@@ -13,6 +13,7 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -21,30 +22,37 @@ from drawbar.boundary.supervised import through_cancellation
 
 __all__ = ["Walked", "collect", "gnu_find", "walk"]
 
-Walked = tuple[list[LinkedFile], list[str]]
-"""Files with several names, and paths with a name that was asked for; relative to the root."""
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """Files with several names, and paths with a name that was asked for; relative to the root.
+
+    ``whole`` says that the walk came to its end; otherwise these are what it had found by then.
+    """
+
+    linked: list[LinkedFile] = field(default_factory=list[LinkedFile])
+    candidates: list[str] = field(default_factory=list[str])
+    whole: bool = True
+
 
 _PLACES: Final = ("/usr/bin/find", "/bin/find", "/run/current-system/sw/bin/find")
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _CHUNK: Final = 256 * 1024
 
 
-async def walk(root: Path, names: Sequence[str], limit_s: float) -> Walked | None:
+async def walk(root: Path, names: Sequence[str], limit_s: float) -> Walked:
     """Walk ``root`` and what is mounted below it, never following a link.
 
     Args:
         root: canonical.
         names: globs of single names.
         limit_s: seconds that it may take.
-
-    Returns:
-        What was found, or None when it took too long or was too much to tell.
     """
     program = gnu_find()
     if program is None:
         return await asyncio.to_thread(_in_python, root, tuple(names), time.monotonic() + limit_s)
-    output = await collect(_command(program, root, names), limit_s)
-    return None if output is None else _parsed(output)
+    output, whole = await collect(_command(program, root, names), limit_s)
+    return _parsed(output, whole=whole)
 
 
 @functools.cache
@@ -65,26 +73,27 @@ def _command(program: str, root: Path, names: Sequence[str]) -> list[str]:
     return command
 
 
-def _parsed(output: bytes) -> Walked:
+def _parsed(output: bytes, *, whole: bool) -> Walked:
     linked: list[LinkedFile] = []
     candidates: list[str] = []
-    for record in output.split(b"\0"):
+    # What follows the last zero byte is nothing, or a record that was cut.
+    for record in output.split(b"\0")[:-1]:
         if record[:1] == b"a":
             identity, links, path = record[1:].split(b" ", 2)
             linked.append(LinkedFile(os.fsdecode(path), identity.decode("ascii"), int(links)))
         elif record[:1] == b"d":
             candidates.append(os.fsdecode(record[1:]))
-    return linked, candidates
+    return Walked(linked, candidates, whole)
 
 
-def _in_python(root: Path, names: tuple[str, ...], deadline: float) -> Walked | None:
+def _in_python(root: Path, names: tuple[str, ...], deadline: float) -> Walked:
     linked: list[LinkedFile] = []
     candidates: list[str] = []
     start = len(str(root)) + 1
     waiting = [str(root)]
     while waiting:
         if time.monotonic() > deadline:
-            return None
+            return Walked(linked, candidates, whole=False)
         try:
             entries = list(os.scandir(waiting.pop()))
         except OSError:
@@ -101,11 +110,11 @@ def _in_python(root: Path, names: tuple[str, ...], deadline: float) -> Walked | 
             elif entry.is_file(follow_symlinks=False) and status.st_nlink > 1:
                 identity = f"{status.st_dev}:{status.st_ino}"
                 linked.append(LinkedFile(entry.path[start:], identity, status.st_nlink))
-    return linked, candidates
+    return Walked(linked, candidates)
 
 
-async def collect(command: Sequence[str], limit_s: float) -> bytes | None:
-    """What a program prints, or None when it takes too long or prints too much."""
+async def collect(command: Sequence[str], limit_s: float) -> tuple[bytes, bool]:
+    """What a program prints, and whether that is all: it may take too long or print too much."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
@@ -136,7 +145,7 @@ async def collect(command: Sequence[str], limit_s: float) -> bytes | None:
         if not complete:
             process.kill()
         await _collected(process)
-    return bytes(collected) if complete else None
+    return bytes(collected), complete
 
 
 async def _collected(process: subprocess.Popen[bytes]) -> None:

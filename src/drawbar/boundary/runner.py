@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from drawbar.boundary.carrier import Carrier
-from drawbar.boundary.denials import explain_links, explain_owner
+from drawbar.boundary.denials import explain_closed, explain_links, explain_owner, explain_read_only
 from drawbar.boundary.git_session import GitSession, in_words
 from drawbar.boundary.git_table import GitMounts
 from drawbar.boundary.jobs import Job, Jobs
@@ -200,7 +200,7 @@ class SandboxRunner:
             self._scan.disturb()
         assert result is not None
         if not result.denial:
-            self._explain(result, way.git, cwd)
+            self._explain(result, way, cwd)
         if said:
             result.denial = " ".join((*([result.denial] if result.denial else ()), in_words(said)))
         return result
@@ -253,7 +253,7 @@ class SandboxRunner:
             self._unconfined = self._backend if pid_namespace_available() else Adopting()
         return self._unconfined
 
-    def _explain(self, result: CommandResult, git: GitMounts, cwd: Path) -> None:
+    def _explain(self, result: CommandResult, way: _Way, cwd: Path) -> None:
         """Say what the sandbox denied."""
         if result.exit_code is None:
             from drawbar.boundary.trial import diagnose
@@ -263,7 +263,14 @@ class SandboxRunner:
         elif result.cause == "error":
             text = result.stderr or result.tail or result.head
             root = self._policy.root
-            result.denial = explain_links(text, root, cwd) or explain_owner(text, root) or self._backend.explain(text)
+            result.denial = (
+                explain_links(text, root, cwd)
+                or explain_owner(text, root)
+                or explain_read_only(text, root, cwd, way.scanned)
+                or explain_closed(text, root, way.scanned)
+                or self._backend.explain(text)
+            )
+            git = way.git
             if git.notes and "Read-only file system" in text and ".git" in text:
                 result.denial = f"{git.notes[0]}."
 
