@@ -374,3 +374,31 @@ async def test_native_writes_and_questions_wait_for_the_look(
     await box.runner.settled()
     git(nested / "n", "status")
     assert not (tmp_path / "sentinel").exists()
+
+
+@pytest.mark.clause("PRF-2")
+async def test_a_result_waits_for_quick_looks_alone(
+    make: BoxMaker, nested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = GitWatch.after
+    seconds = 0.3
+
+    async def slow(self: GitWatch, *rest: object) -> list[str]:
+        await asyncio.sleep(seconds)
+        return await whole(self)
+
+    monkeypatch.setattr(git_session, "_PATIENCE_S", 0.25)
+    monkeypatch.setattr(GitWatch, "after", slow)
+    box = make(nested)
+    waited: list[bool] = []
+    for seconds in (0.3, 0.3, 0.0, 0.0):  # noqa: B007 - the look above takes that long
+        began = asyncio.get_running_loop().time()
+        plant = PLANTS["new repository"][0].format(s=tmp_path / "sentinel")
+        result = await box.sh(f"rm -rf n; {plant}")
+        waited.append(asyncio.get_running_loop().time() - began >= 0.25)
+        told = "fsmonitor" in (result.denial or "")
+        await box.runner.settled()
+    assert waited[0], "nobody knows yet how long a look takes here"
+    assert not waited[1]
+    assert told
+    assert (await box.sh("true")).denial is None, "a quick look was waited for again, so that its own result told it"
