@@ -192,6 +192,25 @@ async def test_a_walk_that_takes_too_long_refuses_and_names_the_first(
     assert scanned.unknown is None, "without deny_read, reading needs no look"
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into any folder; the area's tests run as another user too")
+@pytest.mark.clause("BND-12", "BND-17")
+async def test_a_closed_folder_stays_closed(make: BoxMaker, git_repo: Repo, outside: Path) -> None:
+    """What is in it can't be told, so no command opens it."""
+    root = git_repo()
+    source = link(outside, root / "closed/deep/alias")
+    (root / "closed/my.key").write_text("secret")
+    (root / "closed").chmod(0)
+    box = make(root, deny_read=("*.key",))
+    try:
+        result = await box.sh("chmod 755 closed; echo evil >>closed/deep/alias; cat closed/my.key; mv closed open")
+        assert result.exit_code != 0
+        assert "secret" not in result.output
+        await box.text("touch other")
+    finally:
+        (root / "closed").chmod(0o755)
+    assert source.read_text() == "original"
+
+
 @pytest.mark.clause("BND-12")
 async def test_a_command_over_that_time_is_refused(
     make: BoxMaker, git_repo: Repo, outside: Path, monkeypatch: pytest.MonkeyPatch

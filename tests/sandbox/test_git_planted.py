@@ -402,3 +402,22 @@ async def test_a_result_waits_for_quick_looks_alone(
     assert not waited[1]
     assert told
     assert (await box.sh("true")).denial is None, "a quick look was waited for again, so that its own result told it"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into any folder; the area's tests run as another user too")
+@pytest.mark.clause("QLT-3", "BND-11")
+async def test_nothing_is_planted_behind_a_closed_door(make: BoxMaker, nested: Path, tmp_path: Path) -> None:
+    (nested / "mine").mkdir(mode=0)
+    sentinel = tmp_path / "sentinel"
+    box = make(nested)
+    plant = PLANTS["new repository"][0].format(s=sentinel)
+    result = await box.sh(
+        f"mkdir -p a/b; cd a/b; {plant}; chmod 0 n/.git/config n; cd ../..; chmod 0 a/b; chmod 0100 a"
+    )
+    for name in ("a", "a/b", "a/b/n"):
+        assert f"{nested / name} was closed" in (result.denial or ""), name
+    assert "mine" not in (result.denial or "")
+    assert (nested / "mine").stat().st_mode & 0o777 == 0
+    subprocess.run(["chmod", "-R", "u+rwX", "."], cwd=nested, check=True)
+    subprocess.run(["git", "status"], cwd=nested / "a/b/n", capture_output=True, check=False)
+    assert not sentinel.exists()

@@ -15,9 +15,18 @@ from typing import Final
 
 from drawbar.boundary.git_config import ConfigUnreadable, Entry, filtered, rewritten
 from drawbar.boundary.git_harmless import harmless
-from drawbar.boundary.git_state import CONFIGS, TODOS, FolderState, executables, odd_names, read_at, runs_a_program
+from drawbar.boundary.git_state import (
+    CONFIGS,
+    TODOS,
+    FolderState,
+    executables,
+    folder_at,
+    odd_names,
+    read_at,
+    runs_a_program,
+)
 
-__all__ = ["Place", "mend_config", "mend_folder", "mend_hooks", "set_aside"]
+__all__ = ["Place", "mend_config", "mend_folder", "mend_hooks", "open_folders", "set_aside"]
 
 ASIDE: Final = ".set-aside"
 _MERGES: Final = frozenset({"ort", "recursive", "resolve", "ours", "octopus", "subtree"})
@@ -109,6 +118,24 @@ def mend_hooks(place: Place, folder: str, known: dict[str, str]) -> list[str]:
             os.close(fd)
         said.append(f"{place.path}/{path} is a program that git would run: it is no longer executable")
     return said
+
+
+def open_folders(root_fd: int, root: Path, names: Iterable[str]) -> Iterable[str]:
+    """Let the person into folders below the root that commands closed, since nobody could tell what is in them."""
+    for name in sorted(names):
+        above, _, last = name.rpartition("/")
+        with contextlib.suppress(OSError):
+            folder = folder_at(root_fd, above)
+            try:
+                fd = os.open(last, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            finally:
+                os.close(folder)
+            try:
+                # By its descriptor: the name may be a link by now.
+                os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(os.fstat(fd).st_mode) | stat.S_IRWXU)
+            finally:
+                os.close(fd)
+            yield f"{root / name} was closed, so that nobody could look in: it was opened"
 
 
 def set_aside(folder_fd: int, name: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from drawbar.boundary.git_folders import is_git_folder
-from drawbar.boundary.root_walk import collect, gnu_find
+from drawbar.boundary.root_walk import CLOSED, collect, gnu_find
 
 __all__ = ["Found", "search"]
 
@@ -24,11 +24,15 @@ _PRIVILEGED: Final = stat.S_ISUID | stat.S_ISGID
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Paths relative to the root, ``.`` for itself: git folders, ``.git`` files and links, set-user-id files."""
+    """Paths relative to the root, ``.`` for itself: git folders, ``.git`` files and links, set-user-id files.
+
+    ``closed`` are folders that this user can't look into.
+    """
 
     folders: frozenset[str]
     pointers: frozenset[str]
     privileged: frozenset[str]
+    closed: frozenset[str] = frozenset()
 
 
 async def search(root: Path, limit_s: float) -> Found | None:
@@ -45,7 +49,9 @@ async def search(root: Path, limit_s: float) -> Found | None:
 def _command(program: str, root: Path) -> list[str]:
     apart = ["-path", f"{_literal(root)}/.git/objects", "-prune", "-o"]
     names = ["(", "-iname", ".git", "-o", "-name", "HEAD", ")", "-printf", "g%P\\0"]
-    return [program, str(root), *apart, "(", *names, ",", "-type", "f", "-perm", "/6000", "-printf", "s%P\\0", ")"]
+    privileged = ["-type", "f", "-perm", "/6000", "-printf", "s%P\\0"]
+    closed = [*CLOSED, "-printf", "c%P\\0"]
+    return [program, str(root), *apart, "(", *names, ",", *privileged, ",", *closed, ")"]
 
 
 def _literal(path: Path) -> str:
@@ -71,6 +77,8 @@ def _in_python(root: Path, deadline: float) -> list[str] | None:
             if entry.is_dir(follow_symlinks=False):
                 if relative != ".git/objects":
                     waiting.append(entry.path)
+                    if not os.access(entry.path, os.R_OK | os.X_OK):
+                        records.append(f"c{relative}")
             elif entry.is_file(follow_symlinks=False) and _is_privileged(entry):
                 records.append(f"s{relative}")
     return records
@@ -90,7 +98,8 @@ def _sorted(root: Path, records: list[str]) -> Found:
         for record in records
         if record[0] == "g" and record[1:].rpartition("/")[2] != "HEAD" and not _is_folder(root / record[1:])
     }
-    return Found(frozenset(folders), frozenset(pointers), frozenset(r[1:] for r in records if r[0] == "s"))
+    privileged, closed = (frozenset(record[1:] for record in records if record[0] == kind) for kind in "sc")
+    return Found(frozenset(folders), frozenset(pointers), privileged, closed)
 
 
 def _folders(root: Path, records: list[str]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from drawbar.boundary.git_guards import TreeGuards, mend_tree, tree_guards
-from drawbar.boundary.git_mend import Place, mend_folder, set_aside
+from drawbar.boundary.git_mend import Place, mend_folder, open_folders, set_aside
 from drawbar.boundary.git_search import Found, search
 from drawbar.boundary.git_state import FolderState, folder_at, observe, read_at, root_descriptor
 from drawbar.boundary.supervised import through_cancellation
@@ -49,6 +49,7 @@ class _Seen:
     folders: dict[str, FolderState] = field(default_factory=dict[str, FolderState])
     pointers: dict[str, str] = field(default_factory=dict[str, str])
     privileged: set[str] = field(default_factory=set[str])
+    closed: set[str] = field(default_factory=set[str])
     guards: TreeGuards = field(default_factory=TreeGuards)
 
     def as_json(self) -> dict[str, Any]:
@@ -56,6 +57,7 @@ class _Seen:
             "folders": {path: state.as_json() for path, state in self.folders.items()},
             "pointers": self.pointers,
             "privileged": sorted(self.privileged),
+            "closed": sorted(self.closed),
             "guards": self.guards.as_json(),
         }
 
@@ -63,7 +65,7 @@ class _Seen:
     def from_json(cls, data: Mapping[str, Any]) -> _Seen:
         folders = {path: FolderState.from_json(state) for path, state in data["folders"].items()}
         guards = TreeGuards.from_json(data["guards"])
-        return cls(folders, dict(data["pointers"]), set(data["privileged"]), guards)
+        return cls(folders, dict(data["pointers"]), set(data["privileged"]), set(data["closed"]), guards)
 
     def moved(self, old: str, new: str) -> _Seen:
         """The same of a root that has another path now."""
@@ -76,7 +78,7 @@ class _Seen:
             {there(path): settings for path, settings in self.guards.configs.items()},
         )
         folders = {there(path): state for path, state in self.folders.items()}
-        return _Seen(folders, self.pointers, self.privileged, guards)
+        return _Seen(folders, self.pointers, self.privileged, self.closed, guards)
 
 
 class GitWatch:
@@ -181,7 +183,7 @@ class GitWatch:
         return Path(path).is_relative_to(self._root.path)
 
     def _observed(self, found: Found) -> _Seen:
-        seen = _Seen(privileged=set(found.privileged))
+        seen = _Seen(privileged=set(found.privileged), closed=set(found.closed))
         for path, fd in self._places(found.folders):
             seen.folders[str(path)] = observe(fd)
         with self._opened_root() as root_fd:
@@ -223,8 +225,16 @@ class GitWatch:
 
     async def _mended(self, seen: _Seen, guarded: frozenset[str] = frozenset()) -> list[str]:
         try:
+            said: list[str] = []
             found = await search(self._root.path, LIMIT_S)
-            said = [] if found is None else self._undone(found, seen, guarded)
+            known = set(seen.closed)
+            while found is not None and (closed := found.closed - known):
+                # What lies in one can't be told before it is open, a further closed one above all.
+                known |= closed
+                with self._opened_root() as root_fd:
+                    said += open_folders(root_fd, self._root.path, closed)
+                found = await search(self._root.path, LIMIT_S)
+            said += [] if found is None else self._undone(found, seen, guarded)
             self.owed = _too_slow(self._root.path) if found is None else None
         except OSError as error:
             said, self.owed = [], f"{self._root.path} could not be looked through ({error.strerror})"

@@ -123,7 +123,9 @@ class RootScan:
         linked = walked.linked
         mounted = mounted_from_elsewhere(self._root)
         # What is read-only as a whole needs no cover for each file in it.
-        covered = cover([path for path in aliases(linked) if holding(mounted, self._root / path) is None])
+        # A command could open a folder again into which nobody can look now.
+        leading = (*aliases(linked), *walked.closed)
+        covered = cover([path for path in leading if holding(mounted, self._root / path) is None])
         read_only = (*(mount.place for mount in mounted), *(self._root / path for path in covered.read_only))
         inside, pinned = self._denied(walked.candidates)
         inside += tuple(self._other_names(inside, linked))

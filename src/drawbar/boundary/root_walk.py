@@ -20,22 +20,27 @@ from typing import Final
 from drawbar.boundary.aliases import LinkedFile
 from drawbar.boundary.supervised import through_cancellation
 
-__all__ = ["Walked", "collect", "gnu_find", "walk"]
+__all__ = ["CLOSED", "Walked", "collect", "gnu_find", "walk"]
 
 
 @dataclass(frozen=True, slots=True)
 class Walked:
     """Files with several names, and paths with a name that was asked for; relative to the root.
 
-    ``whole`` says that the walk came to its end; otherwise these are what it had found by then.
+    ``closed`` are folders that this user can't look into; a command could open them again. ``whole`` says that the
+    walk came to its end; otherwise these are what it had found by then.
     """
 
     linked: list[LinkedFile] = field(default_factory=list[LinkedFile])
     candidates: list[str] = field(default_factory=list[str])
     whole: bool = True
+    closed: list[str] = field(default_factory=list[str])
 
 
 _PLACES: Final = ("/usr/bin/find", "/bin/find", "/run/current-system/sw/bin/find")
+CLOSED: Final = ("-type", "d", "(", "!", "-readable", "-o", "!", "-executable", ")")
+"""Folders that can't be looked into, as ``find`` tells them."""
+
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _CHUNK: Final = 256 * 1024
 
@@ -67,6 +72,7 @@ def gnu_find() -> str | None:
 
 def _command(program: str, root: Path, names: Sequence[str]) -> list[str]:
     command = [program, str(root), "(", "-type", "f", "-links", "+1", "-printf", "a%D:%i %n %P\\0", ")"]
+    command += [",", *CLOSED, "-printf", "c%P\\0"]
     if names:
         tests = [part for name in names for part in ("-o", "-name", name)][1:]
         command += [",", "(", *tests, ")", "-printf", "d%P\\0"]
@@ -76,6 +82,7 @@ def _command(program: str, root: Path, names: Sequence[str]) -> list[str]:
 def _parsed(output: bytes, *, whole: bool) -> Walked:
     linked: list[LinkedFile] = []
     candidates: list[str] = []
+    closed: list[str] = []
     # What follows the last zero byte is nothing, or a record that was cut.
     for record in output.split(b"\0")[:-1]:
         if record[:1] == b"a":
@@ -83,12 +90,15 @@ def _parsed(output: bytes, *, whole: bool) -> Walked:
             linked.append(LinkedFile(os.fsdecode(path), identity.decode("ascii"), int(links)))
         elif record[:1] == b"d":
             candidates.append(os.fsdecode(record[1:]))
-    return Walked(linked, candidates, whole)
+        elif record[:1] == b"c":
+            closed.append(os.fsdecode(record[1:]))
+    return Walked(linked, candidates, whole, closed)
 
 
 def _in_python(root: Path, names: tuple[str, ...], deadline: float) -> Walked:
     linked: list[LinkedFile] = []
     candidates: list[str] = []
+    closed: list[str] = []
     start = len(str(root)) + 1
     waiting = [str(root)]
     while waiting:
@@ -107,10 +117,12 @@ def _in_python(root: Path, names: tuple[str, ...], deadline: float) -> Walked:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
+                if not os.access(entry.path, os.R_OK | os.X_OK):
+                    closed.append(entry.path[start:])
             elif entry.is_file(follow_symlinks=False) and status.st_nlink > 1:
                 identity = f"{status.st_dev}:{status.st_ino}"
                 linked.append(LinkedFile(entry.path[start:], identity, status.st_nlink))
-    return Walked(linked, candidates)
+    return Walked(linked, candidates, closed=closed)
 
 
 async def collect(command: Sequence[str], limit_s: float) -> tuple[bytes, bool]:
