@@ -156,3 +156,24 @@ def test_no_setting_that_runs_a_program_is_called_harmless() -> None:
         entry = Entry(section, subsection or None, key, "!/evil")
         assert not harmless(entry, base=Path("/w/r/.git"), root=Path("/w/r")), name
         assert not carried(entry), name
+
+
+@pytest.mark.clause("BND-11", "QLT-1", "QLT-3")
+async def test_a_copied_repository_is_one_of_its_own(box: Box, upstream: Path, tmp_path: Path) -> None:
+    """The link to the session's copy, which a command sees as ``.git/config``, means nothing to the person."""
+    sentinel = tmp_path / "sentinel"
+    (box.root / ".git/info/exclude").write_text("copy*\n")
+    result = await box.sh(
+        f"mkdir copy && cp -a .git file.txt src copy && git -C copy status --short && {USER}; "
+        "git -C copy commit -q --allow-empty -m Copied"
+    )
+    assert result.cause == "ok"
+    assert result.denial is None
+    assert git(box.root / "copy", "remote", "get-url", "origin") == f"{upstream}\n"
+    assert not (box.root / "copy/.git/config").is_symlink()
+    git(box.root / "copy", "config", "user.name", "Else")
+    assert "Else" not in git(box.root, "config", "-l")
+    result = await box.sh(f"git config core.fsmonitor 'touch {sentinel}'; cp -a .git copy2; mkdir c; mv copy2 c/.git")
+    assert "c/.git/config: core.fsmonitor" in (result.denial or "")
+    git(box.root / "c", "status")
+    assert not sentinel.exists()

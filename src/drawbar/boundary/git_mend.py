@@ -23,6 +23,7 @@ from drawbar.boundary.git_state import (
     folder_at,
     odd_names,
     read_at,
+    root_descriptor,
     runs_a_program,
 )
 
@@ -46,6 +47,9 @@ class Place:
     guarded: frozenset[str] = frozenset()
     """Absolute paths that no command could write."""
 
+    settings: Path | None = None
+    """The session's copies of configurations, to which a copied git folder still leads."""
+
     def holds(self, name: str) -> bool:
         """Whether ``name`` was kept from commands, itself or a folder above it."""
         path = self.path / name
@@ -59,6 +63,7 @@ def mend_folder(place: Place, before: FolderState | None) -> list[str]:
         What was done, one sentence each.
     """
     known = FolderState() if before is None else before
+    _own_settings(place)
     said = list(_links(place, known))
     said += _commondir(place, known)
     now = dict(odd_names(place.fd))
@@ -151,6 +156,24 @@ def set_aside(folder_fd: int, name: str) -> str:
             return free
     os.unlink(name, dir_fd=folder_fd)
     return "nothing"
+
+
+def _own_settings(place: Place) -> None:
+    """A git folder that a command copied (``cp -r``) gets a configuration of its own for the link to the session's."""
+    if place.settings is None:
+        return
+    for name in CONFIGS:
+        with contextlib.suppress(OSError):
+            target = Path(os.readlink(name, dir_fd=place.fd))
+            if target.parent != place.settings:
+                continue
+            folder = root_descriptor(place.settings)
+            try:
+                text = read_at(folder, target.name)
+            finally:
+                os.close(folder)
+            if text is not None:
+                _write(place.fd, name, text)
 
 
 def _links(place: Place, known: FolderState) -> Iterable[str]:

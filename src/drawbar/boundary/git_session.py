@@ -41,7 +41,7 @@ class GitSession:
     ) -> None:
         self._root = root
         self._notice = notice
-        self._watch = GitWatch(root, private_tmp.parent)
+        self._watch = GitWatch(root, private_tmp.parent, private_tmp / _SETTINGS)
         self._settings = PrivateSettings(private_tmp / _SETTINGS)
         self._looks: set[asyncio.Task[None]] = set()
         self._unsaid: list[str] = []

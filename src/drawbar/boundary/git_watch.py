@@ -88,11 +88,13 @@ class GitWatch:
         root: the pinned root.
         records: a folder out of every command's reach. While commands run it holds what was there before, so that
             a crash of the harness between a command and the look after it is made good by the next run.
+        settings: the session's copies of configurations.
     """
 
-    def __init__(self, root: PinnedRoot, records: Path) -> None:
+    def __init__(self, root: PinnedRoot, records: Path, settings: Path | None = None) -> None:
         self._root = root
         self._records = records
+        self._settings = settings
         self._record = records / f"git-{_workspace(root)}-{os.getpid()}-{secrets.token_hex(4)}.json"
         self._seen: _Seen | None = None
         self._at = float("-inf")
@@ -256,7 +258,7 @@ class GitWatch:
         said: list[str] = []
         allowed = (self._root.path, *self._root.git_dirs)
         for path, fd in self._places(found.folders):
-            place = Place(path, fd, self._root.path, allowed, guarded)
+            place = Place(path, fd, self._root.path, allowed, guarded, self._settings)
             said += mend_folder(place, seen.folders.get(str(path)))
         with self._opened_root() as root_fd:
             for name in sorted(found.pointers):
