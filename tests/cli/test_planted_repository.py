@@ -303,3 +303,19 @@ def test_nothing_runs_whatever_the_harness_does(place: Place, planted: Planted) 
     place.play([say("Again.")])
     assert typed(place, "run", "Again.", "--unattended").returncode == 0
     assert planted.ran() == []
+
+
+@pytest.mark.clause("QLT-3", "BND-11", "CON-1")
+def test_what_the_last_command_left_is_undone_and_on_record(place: Place, tmp_path: Path) -> None:
+    """No further command tells of it, so the record has to."""
+    sentinel = tmp_path / "sentinel"
+    place.play(
+        [use("bash", {"command": f"git init -q n; git -C n config core.fsmonitor 'touch {sentinel}'"}), say("Ok.")]
+    )
+    done = place.drawbar("run", "Make one.", "--approval", "auto-workspace", "--json")
+    assert done.returncode == 0, done.stderr
+    notices = [json.loads(line) for line in done.stdout.splitlines() if b"git_changed_back" in line]
+    assert [notice["type"] for notice in notices] == ["extension.notice"]
+    assert "core.fsmonitor" in notices[0]["payload"]["message"]
+    subprocess.run(["git", "-C", place.repo / "n", "status"], check=True, capture_output=True)
+    assert not sentinel.exists()

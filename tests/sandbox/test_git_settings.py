@@ -58,6 +58,9 @@ async def test_what_names_a_program_stays_in_the_session_and_is_said(box: Box, u
     assert await box.text("git config user.name") == "Else\n", "it holds for the session's own commands"
     again = await box.sh("true")
     assert again.denial is None, "said once"
+    more = await box.sh("git config pager.log false")
+    assert "pager.log" in (more.denial or "")
+    assert "fsmonitor" not in (more.denial or "")
     git(box.root, "status")
     assert not sentinel.exists()
 

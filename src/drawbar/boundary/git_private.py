@@ -59,7 +59,7 @@ class PrivateSettings:
     _copies: dict[Path, _Copy] = field(default_factory=dict[Path, _Copy])
     _infos: dict[Path, _Info] = field(default_factory=dict[Path, _Info])
     _attached: set[int] = field(default_factory=set[int])
-    _told: set[str] = field(default_factory=set[str])
+    _told: set[tuple[str, Entry]] = field(default_factory=set[tuple[str, Entry]])
     _works: bool = True
 
     def prepare(self, bases: Iterable[Path]) -> bool:
@@ -116,9 +116,7 @@ class PrivateSettings:
                 self._carry_sparse(fd, info)
         finally:
             os.close(fd)
-        fresh = [sentence for sentence in said if sentence not in self._told]
-        self._told.update(fresh)
-        return fresh
+        return said
 
     # -- configuration ----------------------------------------------------------------------------------
 
@@ -154,14 +152,17 @@ class PrivateSettings:
             new = parse(text)
         added, removed = _difference(new, base), _difference(base, new)
         taken = [entry for entry in added if carried(entry) and not _redirects(entry, base)]
-        left = [entry.name for entry in added if entry not in taken]
+        left = [entry for entry in added if entry not in taken]
         # What a command put in the place of a setting isn't carried over, so the setting stays.
-        given_up = [entry for entry in removed if carried(entry) and entry.name not in left]
+        replaced = {entry.name for entry in left}
+        given_up = [entry for entry in removed if carried(entry) and entry.name not in replaced]
         if (taken or given_up) and not self._write_real(copy, taken, given_up):
-            left += [entry.name for entry in taken]
-        if not left:
+            left += taken
+        fresh = [entry for entry in left if (copy.name, entry) not in self._told]
+        if not fresh:
             return []
-        names = ", ".join(list(dict.fromkeys(left))[:_NAMED])
+        self._told.update((copy.name, entry) for entry in fresh)
+        names = ", ".join(list(dict.fromkeys(entry.name for entry in fresh))[:_NAMED])
         return [f"{names}: set for this session's commands only, {copy.real} was not changed in that"]
 
     def _write_real(self, copy: _Copy, added: list[Entry], removed: list[Entry]) -> bool:
