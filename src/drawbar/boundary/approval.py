@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from drawbar.boundary.case import Case, Refusal
+from drawbar.boundary.connectors import covering_connector, propose_connector_rule
 from drawbar.boundary.modes import Act, Ruling, rule_on
 from drawbar.boundary.network import RULE_TOOL, covering_hosts, propose_host_rule
 from drawbar.boundary.rules import covering, covers_target, propose_rule, propose_target_rule, why_uncoverable
@@ -17,7 +18,13 @@ from drawbar.contracts.boundary import Grant, Policy, StandingRule, Target, Verd
 __all__ = ["Approvals"]
 
 _REMEMBERED_ASKS: Final = 256
-_ACT_OF_KIND: Final[dict[str, Act]] = {"execute": "command", "write": "write", "read": "read", "internal": "internal"}
+_ACT_OF_KIND: Final[dict[str, Act]] = {
+    "execute": "command",
+    "write": "write",
+    "read": "read",
+    "internal": "internal",
+    "connector": "connector",
+}
 _ON_FILES: Final[frozenset[Act]] = frozenset({"read", "write", "outside"})
 
 _Open = list[tuple[Act, Ruling]]
@@ -134,6 +141,8 @@ class Approvals:
             one = None
             if act in _ON_FILES:
                 one = _covering_targets(case.asked_about, fitting)
+            elif act == "connector":
+                one = covering_connector(fitting, case.spec)
             elif parsed is not None and self._rules_speak(source):
                 one = covering(fitting, parsed)
             if one is not None:
@@ -157,6 +166,8 @@ class Approvals:
                 return rule
         if acts & _ON_FILES and len(case.asked_about) == 1:
             return propose_target_rule(tool, case.scope, case.asked_about[0], root=self._root)
+        if "connector" in acts:
+            return propose_connector_rule(case.spec, case.scope, root=self._root)
         return propose_host_rule(case.hosts, root=self._root) if "network" in acts else None
 
     # Questions and their answers
@@ -204,6 +215,8 @@ def _reason(case: Case, act: Act) -> str:
     if act == "network":
         where = ", ".join(shown(host, one_line=True) for host in case.hosts)
         return f"it would reach hosts on the network that aren't listed, and what is below them: {where}"
+    if act == "connector":
+        return "it is a tool of another program, which can do all that the program can, whatever it calls itself"
     if act == "unconfined":
         return "no rule can cover this: each such command is asked about"
     return ""

@@ -21,6 +21,7 @@ from drawbar.boundary.gate_codes import cause_of
 from drawbar.boundary.hooks import Allowed, BeforeTool, HookFault, HookRunner, HookTimeout, Refused, hook_name
 from drawbar.boundary.modes import ScopeRefused, effective_scope
 from drawbar.boundary.network import HostCheck
+from drawbar.boundary.open_arguments import read_open_arguments
 from drawbar.boundary.paths import PathRefused, Resolver, RootGone, open_root
 from drawbar.boundary.plan_mode import check_plan_mode
 from drawbar.boundary.reach import Reach
@@ -160,6 +161,8 @@ class PolicyGate:
 
     def _typed(self, call: ToolCall, spec: ToolSpec) -> Any:
         try:
+            if spec.schema is not None:
+                return read_open_arguments(call.arguments, spec.schema, what=spec.name)
             return convert(call.arguments, spec.input, what=spec.name)
         except InvalidInput as error:
             raise Refusal("invalid_arguments", "schema", f"{error.message}. {argument_help(spec)}") from error
@@ -189,7 +192,7 @@ class PolicyGate:
                 raise Refusal("not_capable", "capability", "this run may not write in the workspace")
             case.scope = "workspace"
             return
-        case.scope = "read-only"
+        case.scope = "outside" if spec.kind == "connector" else "read-only"
 
     def _confine(self, case: Case, spec: ToolSpec) -> None:
         uses = list(spec.paths(case.input))

@@ -29,6 +29,7 @@ CODES: Final[dict[str, tuple[Literal["policy", "fault"], str]]] = {
     "needs_approval": ("policy", "a person would have to allow it, and none is asked (CON-6, RUN-35)"),
     "read_only": ("policy", "the approval mode allows no changes (BND-6)"),
     "sandbox_off": ("policy", "the sandbox is off, and the mode runs no command without it (BND-6)"),
+    "connector": ("policy", "a server's tool acts outside the workspace, and the mode doesn't allow that (BND-6)"),
     "last_word": ("policy", "the foundation's last word was no (BND-3)"),
     "root_gone": ("fault", "the pinned root is gone or another folder (QLT-11)"),
     "gate_timeout": ("fault", "the gate or a hook did not answer in time (QLT-2)"),

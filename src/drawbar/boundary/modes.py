@@ -11,9 +11,10 @@ from drawbar.contracts.run import ApprovalMode
 
 __all__ = ["Act", "Ruling", "ScopeRefused", "effective_mode", "effective_scope", "rule_on", "stricter"]
 
-Act = Literal["internal", "read", "write", "command", "outside", "unconfined", "network"]
+Act = Literal["internal", "read", "write", "command", "outside", "unconfined", "network", "connector"]
 """What a call does: nothing outside the harness, a read in the root, a native write, a shell command in the sandbox,
-a read outside the root, a shell command outside the sandbox, or reaching a network host that isn't listed."""
+a read outside the root, a shell command outside the sandbox, reaching a network host that isn't listed, or a
+tool of somebody else's server."""
 
 Outcome = Literal["allow", "ask", "refuse"]
 
@@ -33,11 +34,12 @@ _BEYOND: Final[dict[ApprovalMode, Outcome]] = {
     "read-only": "refuse",
     "never": "refuse",
 }
-"""The table's last column: reads outside, the scope ``outside``, and network hosts that aren't listed."""
+"""The table's last column: reads outside, the scope ``outside``, network hosts that aren't listed, and connectors."""
 _BEYOND_ACTS: Final[dict[Act, tuple[str, str]]] = {
     "outside": ("outside_workspace", "it lies outside the workspace"),
     "unconfined": ("scope_unavailable", "it would run outside the sandbox"),
     "network": ("host_not_listed", "it would reach a network host that isn't listed"),
+    "connector": ("connector", "it is a tool of another program, which acts outside the sandbox"),
 }
 _UNSANDBOXED: Final[dict[ApprovalMode, Outcome]] = {
     "ask": "ask",

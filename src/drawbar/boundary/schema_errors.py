@@ -15,7 +15,7 @@ _Schema = Mapping[str, Any]
 
 def argument_help(spec: ToolSpec) -> str:
     """One sentence such as ``Send {"path": string, "limit"?: integer}``."""
-    schemas, components = json_schema([spec.input])
+    schemas, components = ([spec.schema], {}) if spec.schema is not None else json_schema([spec.input])
     whole = _resolved(schemas[0], components)
     required = set(cast("list[str]", whole.get("required", [])))
     fields = ", ".join(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -49,7 +49,8 @@ class ToolSpec:
         description: for the model; the first sentence says what it does.
         input: the strict input struct; its JSON Schema is the tool's.
         kind: ``read`` and ``internal`` change nothing outside the harness, ``write`` changes files natively,
-            ``execute`` runs programs.
+            ``execute`` runs programs, ``connector`` is somebody else's tool (PRO-3), of which nothing is known but
+            what its server says; it counts as acting outside the workspace (BND-6).
         paths: the path arguments of a validated input; the gate confines each.
         command: the shell command of a validated input, for tools of kind ``execute``.
         hosts: the network hosts (``name`` or ``name:port``) that a validated input would reach; each that the
@@ -60,12 +61,15 @@ class ToolSpec:
             SES-18).
         plan_mode_safe: whether plan mode may use it; for kinds ``write`` and ``execute`` it says nothing (PLAN-2).
         guidance: lines for the prompt's tools section (PRM-2, c4).
+        schema: the JSON Schema of a ``connector``'s arguments, which stands for that of ``input``.
+        origin: of a ``connector``: a digest of its server's settings and of what the server says the tool is. A
+            standing rule holds for this alone, so that another program of the same name isn't allowed by it.
     """
 
     name: str
     description: str
     input: type[Request]
-    kind: Literal["read", "write", "execute", "internal"]
+    kind: Literal["read", "write", "execute", "internal", "connector"]
     paths: Callable[[Any], Sequence[PathUse]] = lambda _input: ()
     command: Callable[[Any], str | None] = lambda _input: None
     hosts: Callable[[Any], Sequence[str]] = lambda _input: ()
@@ -75,6 +79,8 @@ class ToolSpec:
     waits_for_person: bool = False
     plan_mode_safe: bool = False
     guidance: tuple[str, ...] = ()
+    schema: Mapping[str, Any] | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,14 @@ _DROPPED: Final = frozenset({"title", "discriminator"})
 def tool_schema(spec: ToolSpec) -> dict[str, Any]:
     """The schema of ``spec.input``: ``type: object`` with every nested struct written out in place.
 
+    A connector brings its own (``spec.schema``), which is passed on as it is.
+
     Descriptions come from the fields' ``Meta(description=…)``; every object refuses unknown fields.
 
     Raises:
         InvalidInput: naming the tool, when its input is recursive and so can't be written out.
     """
-    return _schema(spec.name, spec.input)
+    return _schema(spec.name, spec.input) if spec.schema is None else dict(spec.schema)
 
 
 @lru_cache(maxsize=256)
