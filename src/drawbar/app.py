@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drawbar import __version__
 from drawbar.boundary.session_rules import SessionRules
-from drawbar.config import load_settings
+from drawbar.config import load_servers, load_settings
 from drawbar.contracts.clock import Clock, SystemClock
-from drawbar.contracts.errors import DrawbarError, StorageFailed, UnsupportedFeature
+from drawbar.contracts.errors import DrawbarError, InvalidInput, StorageFailed, UnsupportedFeature
 from drawbar.contracts.methods import Check, Recovery, ReindexOutput
 from drawbar.contracts.settings import Settings
 from drawbar.runs.control import socket_folder
 from drawbar.runs.peers import MARKER
 from drawbar.runs.recover import recover
 from drawbar.runs.registry import RunRegistry
-from drawbar.sessions.assembly import Equipment
+from drawbar.sessions.assembly import Connectors, Equipment
 from drawbar.sessions.service import Sessions
 from drawbar.stores.accounts import ACCOUNTS_FILE, Accounts
 from drawbar.stores.approvals import ApprovalStore
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
     from drawbar.contracts.run import ApprovalMode, RunRecord
     from drawbar.contracts.tool import ToolCall, ToolSpec
     from drawbar.runs.live import LiveRun
+    from drawbar.tools.mcp.room import Checked, ServerRoom
+    from drawbar.tools.mcp.settings import ServerSettings
 
-__all__ = ["Harness", "decide", "diagnose", "open_harness", "open_sandbox", "root_exists"]
+__all__ = ["Harness", "decide", "diagnose", "look_at_servers", "open_harness", "open_sandbox", "root_exists"]
 
 
 class Harness:
@@ -265,6 +268,46 @@ async def open_sandbox(
                 await network.close()
 
 
+async def look_at_servers(
+    folder: Path, names: Sequence[str] | None, *, environ: Mapping[str, str] | None = None
+) -> tuple[list[Checked], tuple[str, ...]]:
+    """The MCP servers that a run in ``folder`` would have, and what was ignored (PRO-3).
+
+    Args:
+        folder: as for :func:`open_sandbox`.
+        names: servers to start and ask for their tools; empty is every enabled one, None starts nothing and tells
+            what was last listed.
+        environ: as for :func:`open_harness`.
+
+    Raises:
+        InvalidInput: a settings file is wrong, or there is no server of a name.
+        NotPermitted: the caller may itself have been started by a run (BND-16).
+        WorkspaceRefused: the folder can't be a workspace (BND-1).
+    """
+    from drawbar.tools.mcp.room import Checked
+
+    assembly = _Assembly.at(dict(os.environ if environ is None else environ))
+    if names is not None:
+        assembly.refuse_inside_a_run()
+    root = assembly.pin(str(folder), read_only=True)
+    servers, notices = assembly.listed_servers(root)
+    room = assembly.servers(root, marker="mcp")
+    if names is None:
+        return [_printable(Checked(server, room.known(server)), assembly.redactor) for server in servers], notices
+    unknown = sorted(set(names) - {server.name for server in servers})
+    if unknown:
+        known = ", ".join(server.name for server in servers) or "none"
+        raise InvalidInput(f"there is no MCP server {unknown[0]!r}; known are {known}", field="name")
+    chosen = [server for server in servers if server.name in names or (server.enabled and not names)]
+    found = await room.check(chosen)
+    return [_printable(one, assembly.redactor) for one in found], notices
+
+
+def _printable(one: Checked, redactor: Redactor) -> Checked:
+    """Command lines and addresses may hold what nobody should print (QLT-20)."""
+    return replace(one, fault=redactor.text(one.fault), where=redactor.text(one.server.where))
+
+
 class _Assembly:
     """Builds one run's parts; every import here is lazy, so that a command loads only what it needs (ARC-4)."""
 
@@ -365,19 +408,27 @@ class _Assembly:
 
         return pid_namespace_available()
 
-    def gate(self, policy: Policy, *, typed: Iterable[str] = (), offered: bool = False) -> PolicyGate:
+    def gate(
+        self,
+        policy: Policy,
+        *,
+        typed: Iterable[str] = (),
+        offered: bool = False,
+        connectors: Iterable[ToolSpec] = (),
+    ) -> PolicyGate:
         """The gate of a policy.
 
         Args:
             policy: what it decides from.
             typed: further tools that pass by their name (BND-4).
             offered: whether it knows only the tools that the policy offers, as the model does.
+            connectors: tools of MCP servers.
         """
         from drawbar.boundary.gate import PolicyGate
         from drawbar.runs.policies import typed_spec
 
         specs = [spec for spec in self.specs() if not offered or spec.name in policy.tools]
-        specs += [typed_spec(name) for name in typed]
+        specs += [*(typed_spec(name) for name in typed), *connectors]
         return PolicyGate(policy, {spec.name: spec for spec in specs}, rules_for_commands=self.namespaced())
 
     def runner(
@@ -402,13 +453,49 @@ class _Assembly:
             notice=notice,
         )
 
-    def equip(self, live: LiveRun, record: RunRecord, policy: Policy, capabilities: CapabilitySet) -> Equipment:
+    def servers(self, folder: PinnedRoot, *, marker: str) -> ServerRoom:
+        """Where MCP servers are looked at or started for work in ``folder`` (PRO-3)."""
+        from drawbar.tools.mcp.room import ServerRoom
+
+        return ServerRoom(
+            folder=folder,
+            hidden=self._hidden(),
+            lists=self._layout.state / "mcp",
+            environ=self._environ,
+            learn=self.redactor.add,
+            start=lambda policy: self.runner(
+                policy, private_tmp=self._layout.state / "tmp" / "mcp", marker=f"{MARKER}={marker}"
+            ),
+        )
+
+    def listed_servers(self, root: PinnedRoot) -> tuple[list[ServerSettings], tuple[str, ...]]:
+        """The servers that the settings name, and what was ignored."""
+        servers, notices = load_servers(self._layout.config, self._layout.data, root.path)
+        return servers, tuple(notices)
+
+    async def connectors(self, root: PinnedRoot) -> Connectors:
+        servers, notices = self.listed_servers(root)
+        if not servers:
+            return Connectors(notices=notices)
+        found = await self.servers(root, marker="mcp").offers(servers)
+        return Connectors(found.names, (*notices, *found.notices), found.offers)
+
+    def equip(
+        self,
+        live: LiveRun,
+        record: RunRecord,
+        policy: Policy,
+        capabilities: CapabilitySet,
+        connectors: Connectors,
+    ) -> Equipment:
         from drawbar.boundary.proxy import NetworkProxy
         from drawbar.contracts.tool import ToolContext
         from drawbar.tools.executor import GatedExecutor
         from drawbar.tools.registry import builtin_tools
 
-        tools = [tool for tool in builtin_tools() if tool.spec.name in policy.tools]
+        pool = self.servers(policy.root, marker=live.id).pool(connectors.offered) if connectors.offered else None
+        served = [] if pool is None else [tool for tool in pool.tools() if tool.spec.name in policy.tools]
+        tools = [*(tool for tool in builtin_tools() if tool.spec.name in policy.tools), *served]
         private_tmp = self._layout.session_tmp(record.session_id)
         network = NetworkProxy(policy.network, live.emit)
         runner = self.runner(
@@ -431,13 +518,17 @@ class _Assembly:
 
         async def close() -> None:
             try:
+                if pool is not None:
+                    await pool.close()
                 await runner.close()
             finally:
                 await network.close()
 
         executor = GatedExecutor(
             gate=self._session_rules.gate(
-                self.gate(policy, offered=True), session_id=record.session_id, root=str(policy.root.path)
+                self.gate(policy, offered=True, connectors=[tool.spec for tool in served]),
+                session_id=record.session_id,
+                root=str(policy.root.path),
             ),
             tools=tools,
             context=context,

@@ -7,20 +7,25 @@ narrow: a stricter approval mode, the sandbox on, more paths that must not be re
 from __future__ import annotations
 
 import hashlib
+import stat
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from drawbar.contracts.codec import as_object, loads
 from drawbar.contracts.errors import InvalidInput
 from drawbar.contracts.run import ApprovalMode
 from drawbar.contracts.settings import Settings
 
-__all__ = ["Settings", "load_settings"]
+if TYPE_CHECKING:
+    from drawbar.tools.mcp.settings import ServerSettings
 
-PROJECT_FILE = Path(".drawbar") / "config.toml"
+__all__ = ["Settings", "load_servers", "load_settings"]
+
+PROJECT_FOLDER = Path(".drawbar")
+PROJECT_FILE = PROJECT_FOLDER / "config.toml"
 _KEYS = {"account", "model", "effort", "approval", "sandbox", "deny_read", "network"}
 _NARROWING = {"approval", "sandbox", "deny_read", "network"}
 _MAX_BYTES = 1024 * 1024
@@ -80,6 +85,50 @@ def load_settings(config: Path, data: Path, root: Path | None) -> Settings:
     )
 
 
+def load_servers(config: Path, data: Path, root: Path | None) -> tuple[list[ServerSettings], list[str]]:
+    """The MCP servers of the user's ``mcp.toml``, and of the project's once a person trusts that content (PRO-3).
+
+    Args:
+        config, data, root: as for :func:`load_settings`.
+
+    Returns:
+        The servers by file and order, a name of the user's going before the project's; and what was ignored, in words.
+
+    Raises:
+        InvalidInput: the user's file or a trusted one is wrong or can't be read, naming file, server and key; or
+            others may write the user's.
+    """
+    user = config / "mcp.toml"
+    project = None if root is None else root / PROJECT_FOLDER / "mcp.toml"
+    if not user.exists() and (project is None or not project.exists()):
+        return [], []
+    from drawbar.stores.regular_file import read_regular
+    from drawbar.tools.mcp.settings import parse_servers
+
+    servers: list[ServerSettings] = []
+    notices: list[str] = []
+    if user.exists():
+        if user.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise InvalidInput(
+                f"{user} can be written by others, who could have their programs started; run: chmod 600 {user}",
+                path=str(user),
+            )
+        servers = parse_servers(read_regular(user), where=str(user))
+    if project is None or not project.is_file():
+        return servers, notices
+    raw = read_regular(project)
+    name = PROJECT_FOLDER / "mcp.toml"
+    if not _trusted(data, project, raw):
+        return servers, [f"{name} of this project isn't trusted, so no server that it names is started"]
+    taken = {server.name for server in servers}
+    for server in parse_servers(raw, where=str(name)):
+        if server.name in taken:
+            notices.append(f"{name}: the server {server.name} is left out: your own mcp.toml has one of that name")
+        else:
+            servers.append(server)
+    return servers, notices
+
+
 def _narrowed(user: Sequence[str], project: Sequence[str]) -> tuple[list[str], bool]:
     """The hosts that both list, and whether the project lists one that the user doesn't."""
     from drawbar.boundary.hosts import AllowList, common_entries
@@ -137,10 +186,10 @@ def _check_hosts(path: Path, hosts: Sequence[str]) -> None:
         raise InvalidInput(f"{path}: network: {error}", field="network") from error
 
 
-def _trusted(data: Path, path: Path) -> bool:
+def _trusted(data: Path, path: Path, content: bytes | None = None) -> bool:
     """Whether a person recorded trust in exactly this content (QLT-3); a damaged trust file trusts nothing."""
     try:
         files = as_object((as_object(loads((data / "trust.json").read_bytes())) or {}).get("files")) or {}
-        return files.get(str(path)) == hashlib.sha256(path.read_bytes()).hexdigest()
+        return files.get(str(path)) == hashlib.sha256(path.read_bytes() if content is None else content).hexdigest()
     except (OSError, ValueError):
         return False

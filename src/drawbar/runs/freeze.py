@@ -17,7 +17,9 @@ _STRICTNESS: tuple[ApprovalMode, ...] = ("read-only", "ask", "never", "auto-work
 QUESTION_TOOL: Final = "ask_user"
 
 
-def caller_capabilities(tools: Sequence[str], *, network: Sequence[str] = (), attended: bool = False) -> CapabilitySet:
+def caller_capabilities(
+    tools: Sequence[str], *, network: Sequence[str] = (), attended: bool = False, connectors: Sequence[str] = ()
+) -> CapabilitySet:
     """All that a person's own top-level run may have.
 
     Args:
@@ -25,12 +27,14 @@ def caller_capabilities(tools: Sequence[str], *, network: Sequence[str] = (), at
         network: the hosts that settings list.
         attended: whether a person may be asked: only then there are questions and the scope ``outside``, which
             never runs without one (BND-9).
+        connectors: the tools of MCP servers, by the names that the model knows.
     """
     scopes: tuple[Scope, ...] = ("read-only", "workspace", "outside") if attended else ("read-only", "workspace")
     return CapabilitySet(
         tools=tuple(name for name in tools if attended or name != QUESTION_TOOL),
         scopes=scopes,
         network=tuple(network),
+        connectors=tuple(connectors),
         questions=attended,
     ).normalised()
 
@@ -43,7 +47,7 @@ def freeze(
     Raises:
         InvalidInput: a requested name doesn't exist, so that a typo doesn't silently take a tool away.
     """
-    unknown = sorted(set(narrow_tools or ()) - set(caller.tools))
+    unknown = sorted(set(narrow_tools or ()) - {*caller.tools, *caller.connectors})
     if unknown:
         raise InvalidInput(f"narrow_tools: no such tool: {', '.join(unknown)}", field="narrow_tools")
     scopes: list[Scope] = []
@@ -56,7 +60,7 @@ def freeze(
         plugins=caller.plugins,
         scopes=tuple(scopes),
         network=caller.network,
-        connectors=caller.connectors,
+        connectors=tuple(narrow_tools) if narrow_tools is not None else caller.connectors,
         subagents=caller.subagents,
         questions=caller.questions,
     )

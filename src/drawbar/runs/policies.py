@@ -63,7 +63,7 @@ def run_policy(
     """
     return Policy(
         root=root,
-        tools=frozenset(capabilities.tools),
+        tools=frozenset((*capabilities.tools, *capabilities.connectors)),
         scopes=capabilities.scopes,
         approval=approval,
         network=capabilities.network,

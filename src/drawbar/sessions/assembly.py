@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from drawbar.contracts.boundary import PinnedRoot, Policy, Trial
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from drawbar.contracts.tool import ToolExecutor, ToolSpec
     from drawbar.runs.live import LiveRun
 
-__all__ = ["Assembly", "Equipment"]
+__all__ = ["Assembly", "Connectors", "Equipment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,18 @@ class Equipment:
     trial: Callable[[], Awaitable[Trial]]
     begin_turn: Callable[[], None]
     close: Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Connectors:
+    """The tools of MCP servers that a run is offered, fixed when it starts (PRO-3, RUN-5).
+
+    ``names`` as the model knows them; ``notices`` what was left out and why; ``offered`` is the assembly's own.
+    """
+
+    names: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    offered: tuple[Any, ...] = ()
 
 
 class Assembly(Protocol):
@@ -49,7 +61,18 @@ class Assembly(Protocol):
 
     def pin(self, cwd: str, *, read_only: bool) -> PinnedRoot: ...
 
-    def equip(self, live: LiveRun, record: RunRecord, policy: Policy, capabilities: CapabilitySet) -> Equipment: ...
+    async def connectors(self, root: PinnedRoot) -> Connectors:
+        """What the configured servers offer, as last listed or asked now, in a few seconds at most (PRO-3)."""
+        ...
+
+    def equip(
+        self,
+        live: LiveRun,
+        record: RunRecord,
+        policy: Policy,
+        capabilities: CapabilitySet,
+        connectors: Connectors,
+    ) -> Equipment: ...
 
     def namespaced(self) -> bool:
         """Whether commands can have a PID namespace here, so that answers over the socket are safe (BND-16)."""

@@ -23,6 +23,7 @@ from drawbar.runs.live import LiveRun
 from drawbar.runs.policies import run_policy
 from drawbar.runs.settlement import failed
 from drawbar.runs.turn import run_turn
+from drawbar.sessions.assembly import Connectors
 from drawbar.sessions.initial_bash import initial_call
 from drawbar.sessions.prompting import conversation_prompt
 from drawbar.sessions.validate import refuse_unwritable_name, validate
@@ -63,6 +64,7 @@ class Pins:
     explicit_off: bool
     deny_read: tuple[str, ...]
     notices: tuple[str, ...]
+    connectors: Connectors
 
 
 class Sessions:
@@ -127,7 +129,7 @@ class Sessions:
             raise SessionBusy(f"session {session_id} is just starting another run", session=session_id)
         self._starting.add(session_id)
         try:
-            pins = self._pin(request, session_id)
+            pins = await self._pin(request, session_id)
             return await self._start(request, session_id, pins, ask_handler, question_handler)
         finally:
             self._starting.discard(session_id)
@@ -150,7 +152,7 @@ class Sessions:
                     f"session {session_id} has an active run, {run_id}; wait for it or interrupt it", run=run_id
                 )
 
-    def _pin(self, request: RunInput, session_id: str) -> Pins:
+    async def _pin(self, request: RunInput, session_id: str) -> Pins:
         folder = Path(request.session_dir) if request.session_dir else self._layout.history_dir(session_id)
         history = self._select(folder, request, session_id)
         cwd = request.cwd or self._began_in(history) or os.getcwd()
@@ -162,9 +164,14 @@ class Sessions:
         self._assembly.check(account)
         automatic = request.automatic or request.trigger in NEVER_ASKED or request.trigger == "role"
         mode = approval_mode(request.approval or settings.approval, settings.project_approval, automatic=automatic)
+        # Where the mode refuses every call of a server's tool, none is offered and no server is asked (BND-6).
+        connectors = Connectors() if mode in ("read-only", "never") else await self._assembly.connectors(root)
         capabilities = freeze(
             caller_capabilities(
-                [spec.name for spec in self._assembly.specs()], network=settings.network, attended=not automatic
+                [spec.name for spec in self._assembly.specs()],
+                network=settings.network,
+                attended=not automatic,
+                connectors=connectors.names,
             ),
             narrow_tools=request.narrow_tools,
             narrow_scopes=["read-only"] if mode == "read-only" else request.narrow_scopes,
@@ -183,6 +190,7 @@ class Sessions:
             explicit_off=request.sandbox == "off" and request.approval is not None and request.approval == mode,
             deny_read=settings.deny_read,
             notices=settings.notices,
+            connectors=connectors,
         )
 
     def _began_in(self, history: Path | None) -> str | None:
@@ -239,7 +247,9 @@ class Sessions:
         equipment: Equipment | None = None
         try:
             self._open_log(live, record, pins)
-            equipment = self._assembly.equip(live, record, self._policy(pins, record), pins.capabilities)
+            equipment = self._assembly.equip(
+                live, record, self._policy(pins, record), pins.capabilities, pins.connectors
+            )
             session = await self._open_engine(live, record, pins, equipment, request.initial_bash)
         except BaseException as error:
             if equipment is not None:
@@ -313,6 +323,8 @@ class Sessions:
             live.emit(SandboxChanged(state="off", by="caller" if pins.explicit_off else "settings"))
         for notice in pins.notices:
             live.notice("project_not_trusted", notice)
+        for notice in pins.connectors.notices:
+            live.notice("mcp_server", notice)
 
     async def _open_engine(
         self, live: LiveRun, record: RunRecord, pins: Pins, equipment: Equipment, initial_bash: str | None

@@ -25,7 +25,7 @@ _COMMANDS: Final[dict[str, str]] = {
     "serve": "look into runs with `drawbar runs`",
     "acp": "use the command line or the Python API",
     "rpc": "use `--json` or the Python API",
-    "mcp": "only the built-in tools are there",
+    "mcp serve": "use the command line or the Python API",
     "prune": "a settled run's folder may be removed by hand; run `drawbar reindex` afterwards",
     "broker": "this release runs on one machine",
     "host": "this release runs on one machine",

@@ -31,6 +31,7 @@ _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "sandbox": ("sandbox", "sandbox", "Run a command in the very sandbox that a run's commands get."),
     "gate": ("gate", "gate", "Ask the gate what it would say to a call."),
     "redact": ("redact", "redact", "Copy standard input to standard output without the secrets in it."),
+    "mcp": ("mcp", "mcp", "Look at the MCP servers whose tools runs get."),
     "doctor": ("upkeep", "doctor", "Check sandbox, git, accounts and data root, and say how to mend each."),
     "reindex": ("upkeep", "reindex", "Rebuild the run index from the runs."),
     "schema": ("schema", "schema", "Print the JSON Schema of records, events and methods."),
